@@ -1,0 +1,105 @@
+/* neap/base.h - contexts, status codes, the memory ledger's public face.
+ *
+ * A context owns a ledger (every byte that Neap allocates, by category, under one limit), a thread
+ * pool and the first error. A context is used by one thread at a time. */
+#ifndef NEAP_BASE_H
+#define NEAP_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define NEAP_API __attribute__((visibility("default")))
+#else
+#define NEAP_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- status ------------------------------------------------------------------------------- */
+
+typedef enum neap_status {
+#define NEAP_STATUS(name, value, text) NEAP_##name = (value),
+#include "status.def"
+#undef NEAP_STATUS
+} neap_status;
+
+/* The constant's name ("NEAP_ENOMEM") and its text; static strings, never NULL. */
+NEAP_API const char *neap_status_name(neap_status status);
+NEAP_API const char *neap_status_text(neap_status status);
+
+/* ---- context ------------------------------------------------------------------------------ */
+
+typedef struct neap_context neap_context;
+
+typedef struct neap_context_options {
+    size_t size;           /* sizeof(neap_context_options): lets an old program call a newer library */
+    uint64_t memory_limit; /* bytes; 0 = no limit, only counted */
+    int threads;           /* 0 = every processor that this process may use */
+    uint64_t plan_cache_bytes; /* cap of the plan cache of free-form evaluation; 0 = 32 MiB */
+    int64_t fail_allocation;   /* testing: the n-th allocation (from 1) fails; 0 = never */
+} neap_context_options;
+#define NEAP_CONTEXT_OPTIONS_INIT {sizeof(neap_context_options), 0, 0, 0, 0}
+
+/* Makes a root context. `options` may be NULL. NEAP_EINVAL, NEAP_ENOMEM. */
+NEAP_API neap_status neap_context_new(const neap_context_options *options, neap_context **out);
+
+/* A child charges its bytes to its parent as well and can only lower the limit. The parent must
+ * outlive it. Each may be used from its own thread. */
+NEAP_API neap_status neap_context_new_child(neap_context *parent,
+                                            const neap_context_options *options,
+                                            neap_context **out);
+
+/* Frees the context and what it owns. Arrays, states and plans of the context must be gone. */
+NEAP_API void neap_context_free(neap_context *ctx);
+
+/* The first error since the last clear: status, and text that names the thing, the value and the
+ * limit. The text lives until the next call that uses the context. */
+NEAP_API neap_status neap_context_status(const neap_context *ctx);
+NEAP_API const char *neap_context_error(const neap_context *ctx);
+NEAP_API void neap_context_clear_error(neap_context *ctx);
+
+NEAP_API int neap_context_threads(const neap_context *ctx);
+/* Name of the kernel set in use: "base", "avx2", "avx512". NEAP_ISA overrides the choice. */
+NEAP_API const char *neap_context_isa(const neap_context *ctx);
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+typedef enum neap_memory_category {
+    NEAP_MEM_WEIGHTS,       /* weights that were copied or repacked (mapped pages count 0) */
+    NEAP_MEM_STATE,         /* KV caches and other named mutable buffers */
+    NEAP_MEM_ACTIVATIONS,   /* intermediate and final values of evaluations */
+    NEAP_MEM_SCRATCH,       /* what kernels need while they run */
+    NEAP_MEM_GRAPH,         /* nodes, plans, planner workspace */
+    NEAP_MEM_COMMUNICATION, /* buffers of messages between machines */
+    NEAP_MEM_HOST,          /* tokenizer, headers, thread stacks, the rest */
+    NEAP_MEM_CATEGORIES
+} neap_memory_category;
+
+NEAP_API const char *neap_memory_category_name(neap_memory_category category);
+
+typedef struct neap_memory_info {
+    size_t size;      /* sizeof(neap_memory_info), set by the caller */
+    uint64_t active;  /* bytes in use */
+    uint64_t cached;  /* bytes held from the system but not in use; trim gives them back */
+    uint64_t peak;    /* the largest active + cached so far */
+    uint64_t mapped;  /* file-backed pages the system can drop; not inside `active` */
+    uint64_t limit;   /* 0 = none */
+    uint64_t active_by_category[NEAP_MEM_CATEGORIES];
+    uint64_t peak_by_category[NEAP_MEM_CATEGORIES]; /* at the moment of `peak`; sums to it */
+} neap_memory_info;
+#define NEAP_MEMORY_INFO_INIT {.size = sizeof(neap_memory_info)}
+
+NEAP_API void neap_context_memory(const neap_context *ctx, neap_memory_info *info);
+/* Gives cached bytes back to the system. */
+NEAP_API void neap_context_trim(neap_context *ctx);
+/* Lowers, raises or (0) lifts the limit of a context; NEAP_ENOMEM if more is held already. */
+NEAP_API neap_status neap_context_set_limit(neap_context *ctx, uint64_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,51 @@
+/* error.c - the first error of a context. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/context.h"
+
+neap_status np_fail(neap_context *ctx, neap_status status, const char *format, ...)
+{
+    if (!ctx || ctx->status != NEAP_OK)
+        return status;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(ctx->error, sizeof ctx->error, format, args);
+    va_end(args);
+    ctx->status = status;
+    return status;
+}
+
+void np_fail_prefix(neap_context *ctx, const char *format, ...)
+{
+    if (!ctx || ctx->status == NEAP_OK)
+        return;
+    char text[sizeof ctx->error];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (n < 0 || (size_t)n >= sizeof text - 3)
+        return;
+    const int room = (int)sizeof text - n - 3; /* the old text is cut at its end, if at all */
+    snprintf(text + n, sizeof text - (size_t)n, ": %.*s", room, ctx->error);
+    memcpy(ctx->error, text, sizeof text);
+}
+
+neap_status neap_context_status(const neap_context *ctx)
+{
+    return ctx ? ctx->status : NEAP_ENOCONTEXT;
+}
+
+const char *neap_context_error(const neap_context *ctx)
+{
+    if (!ctx)
+        return neap_status_text(NEAP_ENOCONTEXT);
+    return ctx->status == NEAP_OK ? neap_status_text(NEAP_OK) : ctx->error;
+}
+
+void neap_context_clear_error(neap_context *ctx)
+{
+    ctx->status = NEAP_OK;
+    ctx->error[0] = 0;
+}

@@ -1,0 +1,169 @@
+/* kernels.h - the table of kernels, one const table per instruction set.
+ *
+ * Kernels see raw pointers, counts and strides (in elements unless said), never arrays. They
+ * allocate nothing: what they need comes as `scratch`, whose size a pure function tells. A result
+ * never depends on the number of lanes, on how rows are cut into calls, or on scratch.
+ * Only `static` functions in files built per instruction set; the table is the one exported name. */
+#ifndef NP_KERNELS_H
+#define NP_KERNELS_H
+
+#include "base/threads.h"
+#include "neap/dtype.h"
+
+/* ---- spans: n adjacent elements; 16-bit floats compute in f32 and round once -------------------- */
+typedef void (*np_unary_fn)(void *out, const void *x, int64_t n);
+/* sa, sb: 1 = adjacent elements, 0 = one element for all. out may equal a or b. */
+typedef void (*np_binary_fn)(void *out, const void *a, const void *b, int64_t n, int sa, int sb);
+/* out: bool bytes. */
+typedef void (*np_compare_fn)(void *out, const void *a, const void *b, int64_t n, int sa, int sb);
+/* cond: bool bytes; by size of element in bytes. */
+typedef void (*np_where_fn)(void *out, const void *cond, const void *a, const void *b, int64_t n,
+                            int sc, int sa, int sb);
+/* Float to integer truncates towards zero and saturates, NaN gives 0; integers wrap. */
+typedef void (*np_cast_fn)(void *out, const void *x, int64_t n);
+
+/* ---- rows: `rows` rows of n elements; strides between rows in elements --------------------------- */
+
+/* x[outer][n][inner] -> out[outer][inner]; strides of x in elements (0 and negative ones too), out is dense.
+ * The tree of a sum is fixed by the index along n alone, whatever the strides. */
+typedef struct np_reduce_args {
+    void *out;
+    const void *x;
+    int64_t outer, n, inner;
+    int64_t outer_stride, stride, inner_stride;
+} np_reduce_args;
+typedef void (*np_reduce_fn)(const np_reduce_args *args);
+
+typedef struct np_rows_args {
+    void *out;
+    const void *x;
+    int64_t rows, n;
+    int64_t out_stride, x_stride; /* between rows; elements of a row are adjacent */
+    const void *weight, *bias;    /* [n], dtype of x; NULL: none */
+    float eps;
+} np_rows_args;
+typedef void (*np_rows_fn)(const np_rows_args *args);
+
+/* Rotary embedding of x[batch][heads][positions][dim] into out (may be x when strides agree). */
+typedef struct np_rope_args {
+    void *out;
+    const void *x;
+    int64_t batch, heads, positions, dim;
+    int64_t out_strides[3], x_strides[3]; /* batch, head, position; dim is adjacent */
+    int64_t rotary;                       /* leading elements that turn, even, <= dim; the rest is copied */
+    bool interleaved;                     /* pairs (2i, 2i+1); else (i, i + rotary/2) */
+    int64_t offset;                       /* position of row 0, when `at` is NULL */
+    const int32_t *at;                    /* [batch or 1][positions] positions, or NULL */
+    int64_t at_batch_stride;              /* 0: the same positions for the whole batch */
+    float base, scale;                    /* angle = position * scale * base^(-2i/rotary) */
+    const float *freqs;                   /* [rotary/2] divisors that replace base^(2i/rotary), or NULL */
+} np_rope_args;
+typedef void (*np_rope_fn)(const np_rope_args *args);
+
+/* ---- products ---------------------------------------------------------------------------------- */
+
+/* C[m][n] = A[m][k] B[k][n], f32 accumulators over k in order: element (i, j) is one chain of fma
+ * from 0, so bits do not depend on blocking. `matrix` false with m == 1 takes the vector kernel
+ * (whose order of additions differs); true always takes the matrix kernel. */
+typedef struct np_gemm_args {
+    int64_t m, n, k;
+    const void *a, *b;
+    void *c;
+    int64_t a_row, a_col, b_row, b_col; /* strides; c's columns are adjacent */
+    int64_t c_row;
+    neap_dtype a_dtype, b_dtype, c_dtype; /* f32 f16 bf16, any mixture */
+    bool matrix;
+} np_gemm_args;
+
+/* Activations of a quantised product: int8 rows with, every 32 elements, an f32 scale d = max|x|/127
+ * and d * sum(q). Private layout: by groups of rows for the matrix kernel, plain for the vector one.
+ * The place of a row depends on k only, so fewer rows than planned may be filled. */
+typedef struct np_quant_rows_args {
+    void *out;
+    const void *x;
+    neap_dtype x_dtype; /* f32 f16 bf16 */
+    int64_t m, k, x_row;
+    bool matrix;
+} np_quant_rows_args;
+
+/* y[m][n] = x[m][k] w[n][k]^T. Per block of weights an exact int32 dot, then one f32 fma (two where
+ * the type has a minimum) in block order: vector, matrix, mapped and packed give the same bits. */
+typedef struct np_qmm_args {
+    int64_t m, n, k;
+    const void *x; /* from quant_rows with the same `matrix` */
+    const void *w; /* GGUF blocks, or what qmm_pack made */
+    neap_dtype w_dtype;
+    bool packed, matrix; /* matrix false: m must be 1 */
+    void *y;
+    int64_t y_row;
+    neap_dtype y_dtype; /* f32 f16 bf16 */
+} np_qmm_args;
+
+/* out[b][h][i] = softmax(scale q[b][h][i] . k + mask) v over the visible keys, by blocks of 64 keys
+ * cut at absolute positions (multiples of 64): one row's bits depend on its own query and keys only,
+ * not on the other rows of the call. Query i stands at position kv_len - q_len + i. A row that sees
+ * no key gives zeros. No score matrix: scratch is a few blocks a lane. */
+enum { NP_KEY_GROUP = 16 };
+typedef struct np_attention_args {
+    int64_t batch, q_heads, kv_heads, q_len, kv_len, dim, v_dim; /* q_heads a multiple of kv_heads */
+    const void *q, *k, *v;
+    void *out;
+    int64_t q_strides[3], k_strides[3], v_strides[3], out_strides[3]; /* batch, head, position */
+    neap_dtype q_dtype, k_dtype, v_dtype, out_dtype;
+    bool k_grouped; /* k[b][h][position / 16][dim][16]; k_strides[2] is then between groups of 16 */
+    const void *mask; /* bool (true: visible) or float (added), or NULL */
+    neap_dtype mask_dtype;
+    int64_t mask_strides[4]; /* batch, head, query, key; 0 broadcasts */
+    const float *sinks;      /* [q_heads]: a logit that only joins the denominator, or NULL */
+    float scale;
+    bool causal;    /* query at position p sees keys <= p */
+    int64_t window; /* > 0: and only keys > p - window */
+} np_attention_args;
+
+typedef struct np_kernels {
+    const char *isa;
+
+#define NP_UNARY(name, class) np_unary_fn name[NEAP_DTYPE_SPAN];
+#define NP_BINARY(name, class) np_binary_fn name[NEAP_DTYPE_SPAN];
+#define NP_COMPARE(name, class) np_compare_fn name[NEAP_DTYPE_SPAN];
+#include "cpu/elementwise.def"
+#undef NP_UNARY
+#undef NP_BINARY
+#undef NP_COMPARE
+    np_where_fn where[9]; /* by element size: 1 2 4 8 */
+    np_cast_fn cast[NEAP_DTYPE_SPAN][NEAP_DTYPE_SPAN]; /* [from][to]; unquantised types */
+
+    np_reduce_fn sum[NEAP_DTYPE_SPAN];    /* floats -> same dtype with f32 inside; ints, bool -> i64 */
+    np_reduce_fn mean[NEAP_DTYPE_SPAN];   /* floats only */
+    np_reduce_fn max[NEAP_DTYPE_SPAN];    /* NaN wins */
+    np_reduce_fn min[NEAP_DTYPE_SPAN];
+    np_reduce_fn argmax[NEAP_DTYPE_SPAN]; /* -> i32, the first of equals; NaN counts as the largest */
+    np_rows_fn softmax[NEAP_DTYPE_SPAN];  /* a row of only -inf gives zeros */
+    np_rows_fn rms_norm[NEAP_DTYPE_SPAN];
+    np_rows_fn layer_norm[NEAP_DTYPE_SPAN]; /* two passes: exact mean, then squared distances */
+    np_rope_fn rope[NEAP_DTYPE_SPAN];
+
+    size_t (*gemm_scratch)(const np_gemm_args *shape, int lanes); /* pointers and strides unused */
+    void (*gemm)(const np_gemm_args *args, void *scratch, np_pool *pool);
+
+    size_t (*quant_rows_bytes)(int64_t m, int64_t k, bool matrix);
+    void (*quant_rows)(const np_quant_rows_args *args, np_pool *pool);
+    size_t (*qmm_scratch)(const np_qmm_args *shape, int lanes);
+    void (*qmm)(const np_qmm_args *args, void *scratch, np_pool *pool);
+    uint64_t (*qmm_pack_bytes)(neap_dtype w_dtype, int64_t n, int64_t k); /* 0: this type stays as it is */
+    void (*qmm_pack)(void *out, const void *w, neap_dtype w_dtype, int64_t n, int64_t k, np_pool *pool);
+    /* One row of w[n][k], mapped or packed, to f32: d * q (+ m) in f32, as the format defines. */
+    void (*dequant_row)(float *out, const void *w, neap_dtype w_dtype, bool packed, int64_t n, int64_t k,
+                        int64_t row);
+
+    size_t (*attention_scratch)(const np_attention_args *shape, int lanes);
+    void (*attention)(const np_attention_args *args, void *scratch, np_pool *pool);
+} np_kernels;
+
+/* The best table this machine can run, or the one named by NEAP_ISA; NEAP_EINVAL for an unknown or
+ * impossible name. */
+neap_status np_kernels_choose(neap_context *ctx, const np_kernels **out);
+/* Every table that this machine can run, best first; NULL-terminated. For tests. */
+const np_kernels *const *np_kernels_available(void);
+
+#endif
