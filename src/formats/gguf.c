@@ -1,0 +1,726 @@
+/* gguf.c - see gguf.h.
+ *
+ * The header is walked twice by the same two functions, one for a metadata entry, one for a tensor:
+ * first only to check it and to know how much of it there really is, then to fill an index of
+ * exactly that size. So a count or length that lies never leads to an allocation. */
+#include "formats/gguf.h"
+
+#include <assert.h>
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { DEFAULT_ALIGNMENT = 32, LEAST_ALIGNMENT = 8, SHOWN_NAME = 72 };
+
+typedef struct parse {
+    neap_context *ctx;
+    const char *name;
+    np_reader r;
+    uint32_t alignment;
+    uint64_t data_start;
+} parse;
+
+typedef struct shown { /* a name from the file, made fit for a message */
+    char text[SHOWN_NAME + 4];
+} shown;
+
+static shown show(np_bytes b)
+{
+    shown s;
+    size_t n = b.n < SHOWN_NAME ? (size_t)b.n : SHOWN_NAME;
+    for (size_t i = 0; i < n; i++)
+        s.text[i] = b.p[i] >= 0x20 && b.p[i] < 0x7f ? (char)b.p[i] : '?';
+    strcpy(s.text + n, b.n > n ? "..." : "");
+    return s;
+}
+
+/* ---- types -------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    uint32_t bytes; /* 0: not of a fixed size */
+} value_types[NP_GGUF_TYPES] = {
+    [NP_GGUF_U8] = {"u8", 1},     [NP_GGUF_I8] = {"i8", 1},         [NP_GGUF_U16] = {"u16", 2},
+    [NP_GGUF_I16] = {"i16", 2},   [NP_GGUF_U32] = {"u32", 4},       [NP_GGUF_I32] = {"i32", 4},
+    [NP_GGUF_F32] = {"f32", 4},   [NP_GGUF_BOOL] = {"bool", 1},     [NP_GGUF_STRING] = {.name = "string"},
+    [NP_GGUF_U64] = {"u64", 8},   [NP_GGUF_ARRAY] = {.name = "array"},   [NP_GGUF_I64] = {"i64", 8},
+    [NP_GGUF_F64] = {"f64", 8},
+};
+
+const char *np_gguf_type_name(np_gguf_type type)
+{
+    return (unsigned)type < NP_GGUF_TYPES ? value_types[type].name : "unknown";
+}
+
+/* Tensor types by their number in the file. Those without a dtype are known but have no kernels
+ * here; numbers that are not listed were withdrawn or are newer than this table. */
+static const struct {
+    const char *name;
+    bool supported;
+    neap_dtype dtype;
+} tensor_types[] = {
+    [0] = {"F32", true, NEAP_F32},     [1] = {"F16", true, NEAP_F16},
+    [2] = {"Q4_0", true, NEAP_Q4_0},   [3] = {"Q4_1", true, NEAP_Q4_1},
+    [6] = {"Q5_0", true, NEAP_Q5_0},   [7] = {"Q5_1", true, NEAP_Q5_1},
+    [8] = {"Q8_0", true, NEAP_Q8_0},   [9] = {.name = "Q8_1"},
+    [10] = {.name = "Q2_K"},           [11] = {.name = "Q3_K"},
+    [12] = {"Q4_K", true, NEAP_Q4_K},  [13] = {"Q5_K", true, NEAP_Q5_K},
+    [14] = {"Q6_K", true, NEAP_Q6_K},  [15] = {.name = "Q8_K"},
+    [16] = {.name = "IQ2_XXS"},        [17] = {.name = "IQ2_XS"},
+    [18] = {.name = "IQ3_XXS"},        [19] = {.name = "IQ1_S"},
+    [20] = {.name = "IQ4_NL"},         [21] = {.name = "IQ3_S"},
+    [22] = {.name = "IQ2_S"},          [23] = {.name = "IQ4_XS"},
+    [24] = {"I8", true, NEAP_I8},      [25] = {"I16", true, NEAP_I16},
+    [26] = {"I32", true, NEAP_I32},    [27] = {"I64", true, NEAP_I64},
+    [28] = {.name = "F64"},            [29] = {.name = "IQ1_M"},
+    [30] = {"BF16", true, NEAP_BF16},  [34] = {.name = "TQ1_0"},
+    [35] = {.name = "TQ2_0"},          [39] = {.name = "MXFP4"},
+    [40] = {.name = "NVFP4"},
+};
+enum { TENSOR_TYPES = sizeof tensor_types / sizeof *tensor_types };
+
+/* ---- walking the header ------------------------------------------------------------------- */
+
+/* What could not be read, where, and how long the file is. */
+static neap_status beyond(parse *p, const char *what, uint64_t bytes)
+{
+    return np_fail(p->ctx, NEAP_EFORMAT,
+                   "%s: %s: length beyond file: %" PRIu64 " bytes at offset %" PRIu64
+                   ", the file has %" PRIu64,
+                   p->name, what, bytes, np_reader_offset(&p->r),
+                   (uint64_t)(p->r.end - p->r.start));
+}
+
+static neap_status take(parse *p, const char *what, uint64_t bytes, np_bytes *out)
+{
+    return np_read_bytes(&p->r, bytes, out) ? NEAP_OK : beyond(p, what, bytes);
+}
+
+static neap_status take_u32(parse *p, const char *what, uint32_t *out)
+{
+    return np_read_u32(&p->r, out) ? NEAP_OK : beyond(p, what, 4);
+}
+
+static neap_status take_u64(parse *p, const char *what, uint64_t *out)
+{
+    return np_read_u64(&p->r, out) ? NEAP_OK : beyond(p, what, 8);
+}
+
+static neap_status take_string(parse *p, const char *what, np_bytes *out)
+{
+    uint64_t n = 0;
+    neap_status s = take_u64(p, what, &n);
+    return s != NEAP_OK ? s : take(p, what, n, out);
+}
+
+/* The elements of an array; leaves the reader behind the last. */
+static neap_status take_elements(parse *p, const char *what, np_gguf_value *v)
+{
+    const uint32_t size = value_types[v->type].bytes;
+    if (size) {
+        uint64_t bytes;
+        if (!np_mul_size(v->count, size, &bytes))
+            bytes = UINT64_MAX;
+        return take(p, what, bytes, &v->data);
+    }
+    const uint8_t *start = p->r.p;
+    for (uint64_t i = 0; i < v->count; i++) {
+        uint64_t n;
+        np_bytes element;
+        if (!np_read_u64(&p->r, &n)) {
+            n = 8;
+        } else if (np_read_bytes(&p->r, n, &element)) {
+            continue;
+        }
+        char which[SHOWN_NAME + 96];
+        snprintf(which, sizeof which, "%s, element %" PRIu64 " of %" PRIu64, what, i, v->count);
+        return beyond(p, which, n);
+    }
+    v->data = (np_bytes){start, (uint64_t)(p->r.p - start)};
+    return NEAP_OK;
+}
+
+static neap_status check_value_type(parse *p, const char *what, uint32_t type)
+{
+    if (type < NP_GGUF_TYPES)
+        return NEAP_OK;
+    return np_fail(p->ctx, NEAP_EFORMAT,
+                   "%s: %s: unknown value type %" PRIu32 " before offset %" PRIu64, p->name, what,
+                   type, np_reader_offset(&p->r));
+}
+
+static neap_status take_array(parse *p, const char *what, np_gguf_value *v)
+{
+    uint32_t type;
+    neap_status s = take_u32(p, what, &type);
+    if (s == NEAP_OK)
+        s = check_value_type(p, what, type);
+    if (s != NEAP_OK)
+        return s;
+    if (type == NP_GGUF_ARRAY)
+        return np_fail(p->ctx, NEAP_EUNSUPPORTED, "%s: %s: an array of arrays at offset %" PRIu64,
+                       p->name, what, np_reader_offset(&p->r));
+    v->type = (np_gguf_type)type;
+    v->is_array = true;
+    s = take_u64(p, what, &v->count);
+    return s != NEAP_OK ? s : take_elements(p, what, v);
+}
+
+static neap_status take_value(parse *p, uint64_t index, np_gguf_value *v)
+{
+    char what[SHOWN_NAME + 32];
+    snprintf(what, sizeof what, "metadata entry %" PRIu64, index);
+    const uint64_t offset = np_reader_offset(&p->r);
+    neap_status s = take_string(p, what, &v->key);
+    if (s != NEAP_OK)
+        return s;
+    if (v->key.n == 0)
+        return np_fail(p->ctx, NEAP_EFORMAT, "%s: %s: empty key at offset %" PRIu64, p->name, what,
+                       offset);
+    snprintf(what, sizeof what, "key '%s'", show(v->key).text);
+    uint32_t type;
+    s = take_u32(p, what, &type);
+    if (s == NEAP_OK)
+        s = check_value_type(p, what, type);
+    if (s != NEAP_OK)
+        return s;
+    if (type == NP_GGUF_ARRAY)
+        return take_array(p, what, v);
+    v->type = (np_gguf_type)type;
+    v->is_array = false;
+    v->count = 1;
+    return type == NP_GGUF_STRING ? take_string(p, what, &v->data)
+                                  : take(p, what, value_types[type].bytes, &v->data);
+}
+
+static neap_status check_tensor_type(parse *p, const char *what, uint32_t type)
+{
+    if (type >= TENSOR_TYPES || !tensor_types[type].name)
+        return np_fail(p->ctx, NEAP_EFORMAT,
+                       "%s: %s: unknown type id %" PRIu32 " before offset %" PRIu64, p->name, what,
+                       type, np_reader_offset(&p->r));
+    if (!tensor_types[type].supported)
+        return np_fail(p->ctx, NEAP_EUNSUPPORTED, "%s: %s: unsupported type %s (id %" PRIu32 ")",
+                       p->name, what, tensor_types[type].name, type);
+    return NEAP_OK;
+}
+
+/* Shape and dtype are read: the tensor's size, in 64 bits with every overflow an error. */
+static neap_status measure_tensor(parse *p, const char *what, np_gguf_tensor *t)
+{
+    const neap_dtype_info *d = neap_dtype_describe(t->dtype);
+    const int64_t row = t->shape[t->n_dims - 1];
+    if (row % d->block_elements != 0)
+        return np_fail(p->ctx, NEAP_EFORMAT,
+                       "%s: %s: rows of %" PRId64 " elements are no multiple of %s's block of %d",
+                       p->name, what, row, d->name, d->block_elements);
+    uint64_t n = (uint64_t)(row / d->block_elements);
+    bool fits = np_mul_size(n, (uint64_t)d->block_bytes, &n);
+    uint64_t elements = 1;
+    for (int i = 0; i < t->n_dims; i++) {
+        if (i < t->n_dims - 1)
+            fits = fits && np_mul_size(n, (uint64_t)t->shape[i], &n);
+        fits = fits && np_mul_size(elements, (uint64_t)t->shape[i], &elements);
+    }
+    if (!fits || n > INT64_MAX || elements > INT64_MAX)
+        return np_fail(p->ctx, NEAP_EFORMAT, "%s: %s: its size overflows 64 bits", p->name, what);
+    t->bytes = n;
+    return NEAP_OK;
+}
+
+static neap_status take_dims(parse *p, const char *what, np_gguf_tensor *t)
+{
+    uint32_t n_dims;
+    neap_status s = take_u32(p, what, &n_dims);
+    if (s != NEAP_OK)
+        return s;
+    if (n_dims < 1 || n_dims > 4)
+        return np_fail(p->ctx, NEAP_EFORMAT,
+                       "%s: %s: %" PRIu32 " dimensions before offset %" PRIu64
+                       ", there may be 1 to 4",
+                       p->name, what, n_dims, np_reader_offset(&p->r));
+    t->n_dims = (int)n_dims;
+    for (int i = t->n_dims - 1; i >= 0; i--) {
+        uint64_t ne;
+        if ((s = take_u64(p, what, &ne)) != NEAP_OK)
+            return s;
+        if (ne > INT64_MAX)
+            return np_fail(p->ctx, NEAP_EFORMAT,
+                           "%s: %s: a dimension of %" PRIu64 " before offset %" PRIu64, p->name,
+                           what, ne, np_reader_offset(&p->r));
+        t->shape[i] = (int64_t)ne;
+    }
+    return NEAP_OK;
+}
+
+/* One tensor's entry. `offset` is relative to the data section, whose place is not known yet. */
+static neap_status take_tensor(parse *p, uint64_t index, np_gguf_tensor *t, uint64_t *offset)
+{
+    char what[SHOWN_NAME + 32];
+    snprintf(what, sizeof what, "tensor entry %" PRIu64, index);
+    neap_status s = take_string(p, what, &t->name);
+    if (s != NEAP_OK)
+        return s;
+    if (t->name.n == 0)
+        return np_fail(p->ctx, NEAP_EFORMAT, "%s: %s: empty name before offset %" PRIu64, p->name,
+                       what, np_reader_offset(&p->r));
+    snprintf(what, sizeof what, "tensor '%s'", show(t->name).text);
+    uint32_t type;
+    if ((s = take_dims(p, what, t)) != NEAP_OK || (s = take_u32(p, what, &type)) != NEAP_OK ||
+        (s = check_tensor_type(p, what, type)) != NEAP_OK)
+        return s;
+    t->dtype = tensor_types[type].dtype;
+    if ((s = measure_tensor(p, what, t)) != NEAP_OK || (s = take_u64(p, what, offset)) != NEAP_OK)
+        return s;
+    if (*offset % p->alignment != 0)
+        return np_fail(p->ctx, NEAP_EFORMAT,
+                       "%s: %s: offset %" PRIu64 " is no multiple of the alignment %" PRIu32,
+                       p->name, what, *offset, p->alignment);
+    return NEAP_OK;
+}
+
+/* Turns the offset into a pointer if all of the tensor's bytes are there. */
+static neap_status place_tensor(parse *p, np_gguf_tensor *t, uint64_t offset)
+{
+    const uint64_t file = (uint64_t)(p->r.end - p->r.start);
+    uint64_t begin, end;
+    if (!np_add_size(p->data_start, offset, &begin) || !np_add_size(begin, t->bytes, &end) ||
+        end > file)
+        return np_fail(p->ctx, NEAP_EFORMAT,
+                       "%s: tensor '%s': data beyond file: %" PRIu64 " bytes at offset %" PRIu64
+                       " of the data that starts at %" PRIu64 ", the file has %" PRIu64,
+                       p->name, show(t->name).text, t->bytes, offset, p->data_start, file);
+    t->data = p->r.start + begin;
+    return NEAP_OK;
+}
+
+/* ---- header ------------------------------------------------------------------------------- */
+
+static neap_status take_head(parse *p, uint32_t *version, uint64_t *n_tensors, uint64_t *n_values)
+{
+    np_bytes magic;
+    neap_status s;
+    if ((s = take(p, "magic", 4, &magic)) != NEAP_OK)
+        return s;
+    if (memcmp(magic.p, "GGUF", 4) != 0)
+        return np_fail(p->ctx, NEAP_EFORMAT, "%s: not a GGUF file: it starts with '%s'", p->name,
+                       show(magic).text);
+    if ((s = take_u32(p, "version", version)) != NEAP_OK)
+        return s;
+    if (*version == __builtin_bswap32(2) || *version == __builtin_bswap32(3))
+        return np_fail(p->ctx, NEAP_EUNSUPPORTED,
+                       "%s: a big-endian GGUF file (version field 0x%08" PRIx32 ")", p->name,
+                       *version);
+    if (*version != 2 && *version != 3)
+        return np_fail(p->ctx, NEAP_EUNSUPPORTED,
+                       "%s: GGUF version %" PRIu32 " is not supported, only 2 and 3 are", p->name,
+                       *version);
+    if ((s = take_u64(p, "tensor count", n_tensors)) != NEAP_OK ||
+        (s = take_u64(p, "metadata count", n_values)) != NEAP_OK)
+        return s;
+    if (*n_tensors > UINT32_MAX || *n_values > UINT32_MAX)
+        return np_fail(p->ctx, NEAP_EFORMAT,
+                       "%s: %" PRIu64 " tensors and %" PRIu64
+                       " metadata entries at offset 8, the limit is %" PRIu32 " each",
+                       p->name, *n_tensors, *n_values, UINT32_MAX);
+    return NEAP_OK;
+}
+
+static int64_t integer_of(np_gguf_type type, const uint8_t *p)
+{
+#define NP_GGUF_LOAD(ctype)                                                                        \
+    do {                                                                                           \
+        ctype v;                                                                                   \
+        memcpy(&v, p, sizeof v);                                                                   \
+        return (int64_t)v;                                                                         \
+    } while (0)
+    switch (type) {
+    case NP_GGUF_U8:
+    case NP_GGUF_BOOL: NP_GGUF_LOAD(uint8_t);
+    case NP_GGUF_I8: NP_GGUF_LOAD(int8_t);
+    case NP_GGUF_U16: NP_GGUF_LOAD(uint16_t);
+    case NP_GGUF_I16: NP_GGUF_LOAD(int16_t);
+    case NP_GGUF_U32: NP_GGUF_LOAD(uint32_t);
+    case NP_GGUF_I32: NP_GGUF_LOAD(int32_t);
+    case NP_GGUF_U64: NP_GGUF_LOAD(uint64_t);
+    case NP_GGUF_I64: NP_GGUF_LOAD(int64_t);
+    default: assert(!"not an integer type"); return 0;
+    }
+#undef NP_GGUF_LOAD
+}
+
+static bool is_integer(np_gguf_type type)
+{
+    return type <= NP_GGUF_I32 || type == NP_GGUF_U64 || type == NP_GGUF_I64;
+}
+
+static neap_status check_alignment(parse *p, const np_gguf_value *v)
+{
+    const bool integer = !v->is_array && is_integer(v->type);
+    const int64_t a = integer ? integer_of(v->type, v->data.p) : 0;
+    if (a < LEAST_ALIGNMENT || a > UINT32_MAX || (a & (a - 1)) != 0)
+        return np_fail(p->ctx, NEAP_EFORMAT,
+                       "%s: key 'general.alignment': %s%s %" PRId64
+                       ", wanted a power of two of at least %d",
+                       p->name, v->is_array ? "array of " : "", np_gguf_type_name(v->type), a,
+                       LEAST_ALIGNMENT);
+    p->alignment = (uint32_t)a;
+    return NEAP_OK;
+}
+
+static bool bytes_equal(np_bytes b, const char *text, size_t n)
+{
+    return b.n == n && memcmp(b.p, text, n) == 0;
+}
+
+/* Walks all entries: checks them and, where there are tables, fills those. */
+static neap_status walk(parse *p, uint64_t n_values, uint64_t n_tensors, np_gguf_value *values,
+                        np_gguf_tensor *tensors)
+{
+    static const char alignment[] = "general.alignment";
+    neap_status s;
+    for (uint64_t i = 0; i < n_values; i++) {
+        np_gguf_value one, *v = values ? values + i : &one;
+        if ((s = take_value(p, i, v)) != NEAP_OK)
+            return s;
+        if (bytes_equal(v->key, alignment, sizeof alignment - 1) &&
+            (s = check_alignment(p, v)) != NEAP_OK)
+            return s;
+    }
+    for (uint64_t i = 0; i < n_tensors; i++) {
+        np_gguf_tensor one, *t = tensors ? tensors + i : &one;
+        uint64_t offset;
+        if ((s = take_tensor(p, i, t, &offset)) != NEAP_OK ||
+            (tensors && (s = place_tensor(p, t, offset)) != NEAP_OK))
+            return s;
+    }
+    return NEAP_OK;
+}
+
+/* ---- sorted indices ----------------------------------------------------------------------- */
+
+static int compare_bytes(np_bytes a, np_bytes b)
+{
+    const size_t n = (size_t)(a.n < b.n ? a.n : b.n);
+    const int c = memcmp(a.p, b.p, n);
+    return c ? c : (a.n > b.n) - (a.n < b.n);
+}
+
+typedef int (*compare)(const np_gguf *g, uint32_t a, uint32_t b);
+
+static int by_key(const np_gguf *g, uint32_t a, uint32_t b)
+{
+    return compare_bytes(g->values[a].key, g->values[b].key);
+}
+
+static int by_name(const np_gguf *g, uint32_t a, uint32_t b)
+{
+    return compare_bytes(g->tensors[a].name, g->tensors[b].name);
+}
+
+/* At the same place an empty tensor comes first, so that it is not found to overlap. */
+static int by_place(const np_gguf *g, uint32_t a, uint32_t b)
+{
+    const np_gguf_tensor *s = g->tensors + a, *t = g->tensors + b;
+    const uint8_t *p = s->data, *q = t->data;
+    return p != q ? (p > q) - (p < q) : (s->bytes > t->bytes) - (s->bytes < t->bytes);
+}
+
+/* Heap sort: no memory, no recursion, n log n whatever the file holds. */
+static void sort(const np_gguf *g, uint32_t *index, size_t n, compare order)
+{
+    for (size_t i = 0; i < n; i++)
+        index[i] = (uint32_t)i;
+    for (size_t first = n / 2, last = n; last > 1;) {
+        if (first > 0) {
+            first--;
+        } else {
+            last--;
+            const uint32_t t = index[last];
+            index[last] = index[0];
+            index[0] = t;
+        }
+        const uint32_t moving = index[first];
+        size_t hole = first;
+        for (size_t child; (child = 2 * hole + 1) < last; hole = child) {
+            if (child + 1 < last && order(g, index[child], index[child + 1]) < 0)
+                child++;
+            if (order(g, moving, index[child]) >= 0)
+                break;
+            index[hole] = index[child];
+        }
+        index[hole] = moving;
+    }
+}
+
+static neap_status index_values(const np_gguf *g, uint32_t *index)
+{
+    sort(g, index, g->n_values, by_key);
+    for (uint32_t i = 1; i < g->n_values; i++)
+        if (by_key(g, index[i - 1], index[i]) == 0)
+            return np_fail(g->ctx, NEAP_EFORMAT, "%s: key '%s' appears twice", g->name,
+                           show(g->values[index[i]].key).text);
+    return NEAP_OK;
+}
+
+/* The index serves twice: sorted by place to find overlaps, then by name for good. */
+static neap_status index_tensors(const np_gguf *g, uint32_t *index)
+{
+    sort(g, index, g->n_tensors, by_place);
+    for (uint32_t i = 1; i < g->n_tensors; i++) {
+        const np_gguf_tensor *s = g->tensors + index[i - 1], *t = g->tensors + index[i];
+        if (s->bytes > 0 && (const uint8_t *)s->data + s->bytes > (const uint8_t *)t->data)
+            return np_fail(g->ctx, NEAP_EFORMAT, "%s: tensors '%s' and '%s' overlap", g->name,
+                           show(s->name).text, show(t->name).text);
+    }
+    sort(g, index, g->n_tensors, by_name);
+    for (uint32_t i = 1; i < g->n_tensors; i++)
+        if (by_name(g, index[i - 1], index[i]) == 0)
+            return np_fail(g->ctx, NEAP_EFORMAT, "%s: tensor '%s' appears twice", g->name,
+                           show(g->tensors[index[i]].name).text);
+    return NEAP_OK;
+}
+
+/* ---- opening ------------------------------------------------------------------------------ */
+
+/* One block holds the struct, both tables, both indices and the name. */
+static np_gguf *allocate(parse *p, uint64_t n_values, uint64_t n_tensors)
+{
+    const size_t v = sizeof(np_gguf), t = v + (size_t)n_values * sizeof(np_gguf_value),
+                 by_v = t + (size_t)n_tensors * sizeof(np_gguf_tensor),
+                 by_t = by_v + (size_t)n_values * sizeof(uint32_t),
+                 name = by_t + (size_t)n_tensors * sizeof(uint32_t),
+                 total = name + strlen(p->name) + 1;
+    char *block = np_alloc(p->ctx, NEAP_MEM_HOST, total);
+    if (!block)
+        return NULL;
+    strcpy(block + name, p->name);
+    np_gguf *g = (np_gguf *)(void *)block;
+    *g = (np_gguf){
+        .ctx = p->ctx,
+        .name = block + name,
+        .alignment = p->alignment,
+        .file_bytes = (uint64_t)(p->r.end - p->r.start),
+        .data_start = p->data_start,
+        .n_values = (uint32_t)n_values,
+        .n_tensors = (uint32_t)n_tensors,
+        .values = (np_gguf_value *)(void *)(block + v),
+        .tensors = (np_gguf_tensor *)(void *)(block + t),
+        .values_by_key = (uint32_t *)(void *)(block + by_v),
+        .tensors_by_name = (uint32_t *)(void *)(block + by_t),
+        .allocated = total,
+    };
+    return g;
+}
+
+neap_status np_gguf_parse(neap_context *ctx, const void *data, uint64_t bytes, const char *name,
+                          np_gguf **out)
+{
+    *out = NULL;
+    if ((uintptr_t)data % LEAST_ALIGNMENT != 0)
+        return np_fail(ctx, NEAP_EINVAL, "%s: its bytes are not aligned to %d", name,
+                       LEAST_ALIGNMENT);
+    parse p = {ctx, name, np_reader_over(data, bytes), DEFAULT_ALIGNMENT, 0};
+    uint32_t version;
+    uint64_t n_values, n_tensors;
+    neap_status s = take_head(&p, &version, &n_tensors, &n_values);
+    const np_reader entries = p.r;
+    if (s != NEAP_OK || (s = walk(&p, n_values, n_tensors, NULL, NULL)) != NEAP_OK)
+        return s;
+    const uint64_t mask = p.alignment - 1;
+    p.data_start = (np_reader_offset(&p.r) + mask) & ~mask;
+
+    np_gguf *g = allocate(&p, n_values, n_tensors);
+    if (!g)
+        return NEAP_ENOMEM;
+    g->version = version;
+    p.r = entries;
+    /* The tables are const to everyone but this function. */
+    if ((s = walk(&p, n_values, n_tensors, (np_gguf_value *)(uintptr_t)g->values,
+                  (np_gguf_tensor *)(uintptr_t)g->tensors)) != NEAP_OK ||
+        (s = index_values(g, (uint32_t *)(uintptr_t)g->values_by_key)) != NEAP_OK ||
+        (s = index_tensors(g, (uint32_t *)(uintptr_t)g->tensors_by_name)) != NEAP_OK) {
+        np_gguf_free(g);
+        return s;
+    }
+    *out = g;
+    return NEAP_OK;
+}
+
+void np_gguf_free(np_gguf *g)
+{
+    if (g)
+        np_free(g->ctx, NEAP_MEM_HOST, g, g->allocated);
+}
+
+/* ---- lookups ------------------------------------------------------------------------------ */
+
+/* Both tables' entries begin with their name: the place of `text` in a table, -1 when absent. */
+static int64_t find(const void *table, size_t stride, const uint32_t *sorted, uint32_t n,
+                    const char *text)
+{
+    const np_bytes want = {(const uint8_t *)text, strlen(text)};
+    for (uint32_t low = 0, high = n; low < high;) {
+        const uint32_t middle = low + (high - low) / 2;
+        np_bytes name;
+        memcpy(&name, (const char *)table + sorted[middle] * stride, sizeof name);
+        const int c = compare_bytes(want, name);
+        if (c == 0)
+            return sorted[middle];
+        if (c < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return -1;
+}
+
+_Static_assert(offsetof(np_gguf_value, key) == 0 && offsetof(np_gguf_tensor, name) == 0,
+               "find() takes the name from the front of an entry");
+
+const np_gguf_value *np_gguf_find(const np_gguf *g, const char *key)
+{
+    const int64_t i = find(g->values, sizeof *g->values, g->values_by_key, g->n_values, key);
+    return i < 0 ? NULL : g->values + i;
+}
+
+const np_gguf_tensor *np_gguf_find_tensor(const np_gguf *g, const char *name)
+{
+    const int64_t i = find(g->tensors, sizeof *g->tensors, g->tensors_by_name, g->n_tensors, name);
+    return i < 0 ? NULL : g->tensors + i;
+}
+
+static neap_status look_up(const np_gguf *g, const char *key, np_gguf_need need, const char *wanted,
+                           const np_gguf_value **out)
+{
+    *out = np_gguf_find(g, key);
+    if (*out || need == NP_GGUF_OPTIONAL)
+        return NEAP_OK;
+    return np_fail(g->ctx, NEAP_EFORMAT, "%s: key '%s' is missing (wanted: %s)", g->name, key,
+                   wanted);
+}
+
+static neap_status wrong_type(const np_gguf *g, const np_gguf_value *v, const char *wanted)
+{
+    return np_fail(g->ctx, NEAP_EFORMAT, "%s: key '%s' is %s%s, wanted %s", g->name,
+                   show(v->key).text, v->is_array ? "an array of " : "", np_gguf_type_name(v->type),
+                   wanted);
+}
+
+neap_status np_gguf_u32(const np_gguf *g, const char *key, np_gguf_need need, uint32_t *out)
+{
+    const np_gguf_value *v;
+    neap_status s = look_up(g, key, need, "an integer", &v);
+    if (s != NEAP_OK || !v)
+        return s;
+    if (v->is_array || !is_integer(v->type))
+        return wrong_type(g, v, "an integer");
+    const int64_t n = integer_of(v->type, v->data.p);
+    if (n < 0 || n > UINT32_MAX) {
+        if (v->type == NP_GGUF_U64)
+            return np_fail(g->ctx, NEAP_EFORMAT,
+                           "%s: key '%s' is %" PRIu64 ", wanted 0 to %" PRIu32, g->name, key,
+                           (uint64_t)n, UINT32_MAX);
+        return np_fail(g->ctx, NEAP_EFORMAT, "%s: key '%s' is %" PRId64 ", wanted 0 to %" PRIu32,
+                       g->name, key, n, UINT32_MAX);
+    }
+    *out = (uint32_t)n;
+    return NEAP_OK;
+}
+
+static double float_of(np_gguf_type type, const uint8_t *p)
+{
+    float f;
+    double d;
+    if (type == NP_GGUF_F32) {
+        memcpy(&f, p, sizeof f);
+        return f;
+    }
+    assert(type == NP_GGUF_F64);
+    memcpy(&d, p, sizeof d);
+    return d;
+}
+
+neap_status np_gguf_f32(const np_gguf *g, const char *key, np_gguf_need need, float *out)
+{
+    const np_gguf_value *v;
+    neap_status s = look_up(g, key, need, "f32", &v);
+    if (s != NEAP_OK || !v)
+        return s;
+    if (v->is_array || (v->type != NP_GGUF_F32 && v->type != NP_GGUF_F64))
+        return wrong_type(g, v, "f32 or f64");
+    const double d = float_of(v->type, v->data.p);
+    if (!(fabs(d) <= FLT_MAX)) /* a NaN fails too */
+        return np_fail(g->ctx, NEAP_EFORMAT, "%s: key '%s' is %g, wanted a finite f32", g->name,
+                       key, d);
+    *out = (float)d;
+    return NEAP_OK;
+}
+
+neap_status np_gguf_bool(const np_gguf *g, const char *key, np_gguf_need need, bool *out)
+{
+    const np_gguf_value *v;
+    neap_status s = look_up(g, key, need, "bool", &v);
+    if (s != NEAP_OK || !v)
+        return s;
+    if (v->is_array || v->type != NP_GGUF_BOOL)
+        return wrong_type(g, v, "bool");
+    *out = *v->data.p != 0;
+    return NEAP_OK;
+}
+
+neap_status np_gguf_string(const np_gguf *g, const char *key, np_gguf_need need, np_bytes *out)
+{
+    const np_gguf_value *v;
+    neap_status s = look_up(g, key, need, "string", &v);
+    if (s != NEAP_OK || !v)
+        return s;
+    if (v->is_array || v->type != NP_GGUF_STRING)
+        return wrong_type(g, v, "string");
+    *out = v->data;
+    return NEAP_OK;
+}
+
+neap_status np_gguf_array(const np_gguf *g, const char *key, np_gguf_type type, np_gguf_need need,
+                          const np_gguf_value **out)
+{
+    char wanted[32];
+    snprintf(wanted, sizeof wanted, "an array of %s", np_gguf_type_name(type));
+    const np_gguf_value *v;
+    neap_status s = look_up(g, key, need, wanted, &v);
+    if (s != NEAP_OK || !v)
+        return s;
+    if (!v->is_array || v->type != type)
+        return wrong_type(g, v, wanted);
+    *out = v;
+    return NEAP_OK;
+}
+
+int64_t np_gguf_element_i64(const np_gguf_value *array, uint64_t i)
+{
+    assert(i < array->count);
+    return integer_of(array->type, array->data.p + i * value_types[array->type].bytes);
+}
+
+float np_gguf_element_f32(const np_gguf_value *array, uint64_t i)
+{
+    assert(i < array->count);
+    return (float)float_of(array->type, array->data.p + i * value_types[array->type].bytes);
+}
+
+np_gguf_strings np_gguf_strings_of(const np_gguf_value *array)
+{
+    assert(array->is_array && array->type == NP_GGUF_STRING);
+    return (np_gguf_strings){np_reader_over(array->data.p, array->data.n), array->count};
+}
+
+bool np_gguf_strings_next(np_gguf_strings *it, np_bytes *out)
+{
+    uint64_t n;
+    if (it->left == 0)
+        return false;
+    it->left--;
+    return np_read_u64(&it->reader, &n) && np_read_bytes(&it->reader, n, out);
+}
