@@ -42,10 +42,18 @@ static const struct {
     const char *name;
     uint32_t bytes; /* 0: not of a fixed size */
 } value_types[NP_GGUF_TYPES] = {
-    [NP_GGUF_U8] = {"u8", 1},     [NP_GGUF_I8] = {"i8", 1},         [NP_GGUF_U16] = {"u16", 2},
-    [NP_GGUF_I16] = {"i16", 2},   [NP_GGUF_U32] = {"u32", 4},       [NP_GGUF_I32] = {"i32", 4},
-    [NP_GGUF_F32] = {"f32", 4},   [NP_GGUF_BOOL] = {"bool", 1},     [NP_GGUF_STRING] = {.name = "string"},
-    [NP_GGUF_U64] = {"u64", 8},   [NP_GGUF_ARRAY] = {.name = "array"},   [NP_GGUF_I64] = {"i64", 8},
+    [NP_GGUF_U8] = {"u8", 1},
+    [NP_GGUF_I8] = {"i8", 1},
+    [NP_GGUF_U16] = {"u16", 2},
+    [NP_GGUF_I16] = {"i16", 2},
+    [NP_GGUF_U32] = {"u32", 4},
+    [NP_GGUF_I32] = {"i32", 4},
+    [NP_GGUF_F32] = {"f32", 4},
+    [NP_GGUF_BOOL] = {"bool", 1},
+    [NP_GGUF_STRING] = {"string", 0},
+    [NP_GGUF_ARRAY] = {"array", 0},
+    [NP_GGUF_U64] = {"u64", 8},
+    [NP_GGUF_I64] = {"i64", 8},
     [NP_GGUF_F64] = {"f64", 8},
 };
 
