@@ -1,0 +1,163 @@
+/* neap/ops.h - the operations. Each builds a node (or a view) and returns it, or NULL after storing
+ * the error; see array.h. Axes may be negative (from the end). Elementwise ops broadcast as NumPy
+ * does and promote: bool < integers < floats; f16 with bf16 gives f32; u8 with i8 gives i16, u32
+ * with a signed type gives i64. 16-bit floats compute in f32 and round once. */
+#ifndef NEAP_OPS_H
+#define NEAP_OPS_H
+
+#include "array.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- elementwise ---------------------------------------------------------------------------- */
+NEAP_API neap_array *neap_neg(neap_array *x);
+NEAP_API neap_array *neap_abs(neap_array *x);
+NEAP_API neap_array *neap_square(neap_array *x);
+/* Float results; integers and bool are taken as f32. */
+NEAP_API neap_array *neap_exp(neap_array *x);
+NEAP_API neap_array *neap_log(neap_array *x);
+NEAP_API neap_array *neap_sqrt(neap_array *x);
+NEAP_API neap_array *neap_rsqrt(neap_array *x);
+NEAP_API neap_array *neap_tanh(neap_array *x);
+NEAP_API neap_array *neap_sigmoid(neap_array *x);
+NEAP_API neap_array *neap_silu(neap_array *x);
+NEAP_API neap_array *neap_gelu(neap_array *x);      /* exact, with erf */
+NEAP_API neap_array *neap_gelu_tanh(neap_array *x); /* the tanh approximation */
+NEAP_API neap_array *neap_relu(neap_array *x);
+NEAP_API neap_array *neap_floor(neap_array *x);
+NEAP_API neap_array *neap_ceil(neap_array *x);
+NEAP_API neap_array *neap_round(neap_array *x); /* halves to even */
+NEAP_API neap_array *neap_add(neap_array *a, neap_array *b);
+NEAP_API neap_array *neap_sub(neap_array *a, neap_array *b); /* not for bool */
+NEAP_API neap_array *neap_mul(neap_array *a, neap_array *b);
+NEAP_API neap_array *neap_div(neap_array *a, neap_array *b); /* true division: floats */
+NEAP_API neap_array *neap_pow(neap_array *a, neap_array *b); /* floats */
+NEAP_API neap_array *neap_maximum(neap_array *a, neap_array *b); /* NaN wins */
+NEAP_API neap_array *neap_minimum(neap_array *a, neap_array *b);
+/* Comparisons and logic give bool. */
+NEAP_API neap_array *neap_equal(neap_array *a, neap_array *b);
+NEAP_API neap_array *neap_not_equal(neap_array *a, neap_array *b);
+NEAP_API neap_array *neap_less(neap_array *a, neap_array *b);
+NEAP_API neap_array *neap_less_equal(neap_array *a, neap_array *b);
+NEAP_API neap_array *neap_greater(neap_array *a, neap_array *b);
+NEAP_API neap_array *neap_greater_equal(neap_array *a, neap_array *b);
+NEAP_API neap_array *neap_logical_and(neap_array *a, neap_array *b);
+NEAP_API neap_array *neap_logical_or(neap_array *a, neap_array *b);
+NEAP_API neap_array *neap_logical_not(neap_array *x);
+/* condition ? a : b; the condition is taken as bool. */
+NEAP_API neap_array *neap_where(neap_array *condition, neap_array *a, neap_array *b);
+/* min(max(x, low), high); either bound may be NULL. */
+NEAP_API neap_array *neap_clip(neap_array *x, neap_array *low, neap_array *high);
+/* Float to integer truncates and saturates, NaN gives 0; integers wrap; to bool is "not 0". */
+NEAP_API neap_array *neap_cast(neap_array *x, neap_dtype dtype);
+
+/* ---- reductions ----------------------------------------------------------------------------- */
+enum { NEAP_KEEPDIMS = 1 };
+/* Over one axis. Sums of integers and bool are i64; of 16-bit floats f32 inside. */
+NEAP_API neap_array *neap_sum(neap_array *x, int axis, unsigned flags);
+NEAP_API neap_array *neap_mean(neap_array *x, int axis, unsigned flags); /* integers as f32 */
+/* NEAP_ESHAPE over an axis of extent 0, unless the result is empty. */
+NEAP_API neap_array *neap_max(neap_array *x, int axis, unsigned flags);
+NEAP_API neap_array *neap_min(neap_array *x, int axis, unsigned flags);
+NEAP_API neap_array *neap_argmax(neap_array *x, int axis, unsigned flags); /* i32; first of equals */
+/* Over every axis: a 0-d array. */
+NEAP_API neap_array *neap_sum_all(neap_array *x);
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+/* A row of only -inf gives zeros. */
+NEAP_API neap_array *neap_softmax(neap_array *x, int axis);
+/* Over the last axis; weight [n] (and bias [n]) of x's dtype, or NULL. */
+NEAP_API neap_array *neap_rms_norm(neap_array *x, neap_array *weight, float eps);
+NEAP_API neap_array *neap_layer_norm(neap_array *x, neap_array *weight, neap_array *bias, float eps);
+
+typedef struct neap_rope_options {
+    size_t size;
+    int rotary;           /* leading elements that turn; 0 = all */
+    bool interleaved;     /* pairs (2i, 2i+1); else halves (i, i + rotary/2) */
+    float base, scale;    /* angle = position * scale * base^(-2i/rotary) */
+    int64_t offset;       /* position of the first row */
+    neap_param *offset_param; /* added to offset when the plan runs; or NULL */
+    neap_array *positions;    /* i32 [T] or [B, T] instead of an offset; or NULL */
+    neap_array *freqs;        /* f32 [rotary/2] divisors instead of base; or NULL */
+} neap_rope_options;
+#define NEAP_ROPE_OPTIONS_INIT {.size = sizeof(neap_rope_options), .base = 10000.0f, .scale = 1.0f}
+/* x [.., T, D]: up to two leading dimensions (batch, heads). */
+NEAP_API neap_array *neap_rope(neap_array *x, const neap_rope_options *options);
+
+typedef struct neap_attention_options {
+    size_t size;
+    float scale;          /* of the scores; 0 = 1 / sqrt(D) */
+    bool causal;          /* lower right: query i stands at Tk - Tq + i and sees keys up to there */
+    int64_t window;       /* > 0: only the last `window` of those */
+    neap_array *mask;     /* bool (true: visible) or float (added), broadcast to [B, H, Tq, Tk] */
+    neap_array *sinks;    /* f32 [H]: logits that only join the denominators; or NULL */
+    bool positions_first; /* result [B, Tq, H * Dv] instead of [B, H, Tq, Dv] */
+} neap_attention_options;
+#define NEAP_ATTENTION_OPTIONS_INIT {.size = sizeof(neap_attention_options)}
+/* softmax(q k^T scale + mask) v without a score matrix. q [B, H, Tq, D], k [B, Hkv, Tk, D],
+ * v [B, Hkv, Tk, Dv], H a multiple of Hkv; k may also be a cache in groups of 16 positions
+ * [B, Hkv, Tk/16, D, 16] (neap_key_cache_write). A row that sees no key gives zeros. */
+NEAP_API neap_array *neap_attention(neap_array *q, neap_array *k, neap_array *v,
+                                    const neap_attention_options *options);
+
+/* ---- products ------------------------------------------------------------------------------- */
+/* a [.., M, K] b [.., K, N] -> [.., M, N]; leading dimensions broadcast; 1-d operands as in NumPy.
+ * Floats; the result has the promoted dtype. */
+NEAP_API neap_array *neap_matmul(neap_array *a, neap_array *b);
+/* x [.., K] times w [N, K] transposed -> [.., N]; w quantised, or a float type (then as matmul). */
+NEAP_API neap_array *neap_linear(neap_array *x, neap_array *w);
+
+/* ---- shape ---------------------------------------------------------------------------------- */
+/* Views where strides allow; neap_contiguous copies where they do not. -1 stands for the rest. */
+NEAP_API neap_array *neap_reshape(neap_array *x, int rank, const int64_t *shape);
+NEAP_API neap_array *neap_transpose(neap_array *x, const int *axes); /* NULL: reversed */
+NEAP_API neap_array *neap_swap_axes(neap_array *x, int a, int b);
+NEAP_API neap_array *neap_broadcast_to(neap_array *x, int rank, const int64_t *shape);
+NEAP_API neap_array *neap_expand_dims(neap_array *x, int axis);
+NEAP_API neap_array *neap_squeeze(neap_array *x, int axis);
+/* Python's start:stop:step for every axis; step negative too; NEAP_END = open end. */
+#define NEAP_END INT64_MIN
+NEAP_API neap_array *neap_slice(neap_array *x, const int64_t *start, const int64_t *stop,
+                                const int64_t *step);
+/* One axis: [start, stop). */
+NEAP_API neap_array *neap_narrow(neap_array *x, int axis, int64_t start, int64_t stop);
+/* One element of an axis whose extent is set at run time, or at a parameter: index param + add. */
+NEAP_API neap_array *neap_narrow_at(neap_array *x, int axis, neap_param *start, int64_t add,
+                                    int64_t length);
+/* x whose extent along axis is param's value when the plan runs; x's own extent is the capacity. */
+NEAP_API neap_array *neap_limit(neap_array *x, int axis, neap_param *extent);
+/* x with x[start:stop:step] replaced by update. A new array: x is unchanged. */
+NEAP_API neap_array *neap_slice_update(neap_array *x, neap_array *update, const int64_t *start,
+                                       const int64_t *stop, const int64_t *step);
+NEAP_API neap_array *neap_concat(int n, neap_array *const *parts, int axis);
+/* parts[i] = the i-th of n equal parts. */
+NEAP_API neap_status neap_split(neap_array *x, int n, int axis, neap_array **parts);
+NEAP_API neap_array *neap_pad(neap_array *x, const int64_t *before, const int64_t *after,
+                              double value);
+NEAP_API neap_array *neap_contiguous(neap_array *x);
+/* Rows (along axis) at integer indices; negative ones count from the end; out of range is NEAP_EINVAL
+ * when it runs. Rows of quantised weights come out as f32. */
+NEAP_API neap_array *neap_take(neap_array *x, neap_array *indices, int axis);
+/* Writes rows [Hkv, T, D] at positions param + 0.. of a key cache state [Hkv, C/16, D, 16]. Effect. */
+NEAP_API neap_array *neap_key_cache_write(neap_array *cache, neap_array *rows, neap_param *position);
+
+/* ---- making --------------------------------------------------------------------------------- */
+NEAP_API neap_array *neap_arange(double start, double stop, double step, neap_dtype dtype);
+NEAP_API neap_array *neap_full(int rank, const int64_t *shape, double value, neap_dtype dtype);
+/* Keys are u32 [2]; a random op is a pure function of its key. */
+NEAP_API neap_array *neap_random_key(uint64_t seed);
+NEAP_API neap_array *neap_random_uniform(neap_array *key, int rank, const int64_t *shape, float low,
+                                         float high);
+/* i32 indices drawn by softmax(logits) along the last axis. */
+NEAP_API neap_array *neap_random_categorical(neap_array *key, neap_array *logits);
+
+/* ---- order ---------------------------------------------------------------------------------- */
+/* x, evaluated only after `before`. */
+NEAP_API neap_array *neap_depends(neap_array *x, neap_array *before);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,176 @@
+/* array.h - the inside of arrays, states and parameters, and the op descriptor.
+ *
+ * Nodes point to a const np_op; nothing switches over ops. Views never run: reshape, transpose,
+ * slice and broadcast only describe elements of their `base`, which is a value, a state read or a
+ * node that does run. Level 2: knows no op, no plan, no kernel. */
+#ifndef NP_ARRAY_H
+#define NP_ARRAY_H
+
+#include <stdatomic.h>
+
+#include "base/context.h"
+#include "neap/array.h"
+
+enum { NP_ATTR_BYTES = 96, NP_INLINE_INPUTS = 4 };
+
+typedef struct np_op np_op;
+
+/* Bytes that values share. `data` of a borrowed buffer belongs to the caller. */
+typedef struct np_buffer {
+    atomic_int refs;
+    np_category category;
+    neap_context *ctx;
+    void *data;
+    uint64_t bytes;
+    bool borrowed;
+    void (*release)(void *user);
+    void *user;
+} np_buffer;
+
+struct neap_param {
+    neap_context *ctx;
+    int64_t value, max;
+    atomic_int refs;
+    char name[32];
+};
+
+struct neap_state {
+    atomic_int refs;
+    neap_context *ctx;
+    np_buffer *buffer; /* NULL until first used */
+    neap_dtype dtype;
+    int rank;
+    int64_t shape[NEAP_MAX_RANK];
+    uint64_t written; /* writes recorded */
+    uint64_t done;    /* writes run */
+    neap_array *last; /* latest recorded write that has not run; retained */
+    bool poisoned;
+    char name[64];
+};
+
+struct neap_array {
+    atomic_int refs;
+    uint8_t dtype, rank;
+    int8_t dynamic_dim; /* dimension whose extent at run time is extent->value; -1: none */
+    bool packed;        /* quantised weights in the kernels' packed layout */
+    bool done;          /* an effect that has run */
+    uint32_t n_in;
+    neap_context *ctx;
+    const np_op *op;   /* NULL: a value, or a view (base set) */
+    np_buffer *buffer; /* of a value that is no view */
+    neap_array *base;  /* of a view; not a view itself */
+    int64_t offset;    /* of a view: elements from the base's first */
+    neap_param *shift; /* of a view: shift->value * shift_scale more elements; or NULL */
+    int64_t shift_scale;
+    neap_param *extent;
+    neap_state *state; /* of a state read, or the state that an effect writes */
+    uint64_t version;  /* a read: writes before it; a write: its own number, from 1 */
+    neap_array *after; /* must have run before this node (effects in program order) */
+    uint64_t sequence; /* program order within the process */
+    neap_array *link;  /* next in the scope's list, or in a worklist while being released */
+    uint32_t mark, index; /* planner's: epoch and place */
+    char *name;
+    neap_array **in;
+    neap_array *in_inline[NP_INLINE_INPUTS];
+    int64_t shape[NEAP_MAX_RANK], strides[NEAP_MAX_RANK];
+    _Alignas(8) uint8_t attr[NP_ATTR_BYTES]; /* the op's own; unused bytes are zero */
+};
+
+/* ---- what an op is -------------------------------------------------------------------------- */
+
+/* An operand while a step runs: where its bytes are now and its extents in this run. */
+typedef struct np_operand {
+    uint8_t *data;
+    uint8_t dtype, rank;
+    bool packed;
+    int64_t shape[NEAP_MAX_RANK], strides[NEAP_MAX_RANK];
+} np_operand;
+
+typedef struct np_call {
+    neap_context *ctx; /* pool, kernels, errors */
+    const np_op *op;
+    const void *attr;
+    uint32_t n_in;
+    const np_operand *const *in;
+    np_operand *out;
+    void *scratch;
+} np_call;
+
+enum {
+    NP_OP_EFFECT = 1,      /* writes a state; never merged or dropped */
+    NP_OP_ELEMENTWISE = 2, /* element i of the output needs element i of each input */
+    NP_OP_STATE_READ = 4,  /* storage is the state's; never runs */
+    NP_OP_APPENDS = 8,     /* an effect that writes only beyond what was committed: cannot poison */
+    NP_OP_CHEAP = 16       /* may be computed again rather than kept */
+};
+
+struct np_op {
+    const char *name;
+    int arity; /* -1: any number */
+    uint32_t flags;
+    uint32_t overwrites; /* bit i: the output may take over the bytes of input i, of equal size */
+    bool (*infer)(neap_array *out); /* sets dtype, rank, shape; false after np_op_fail */
+    size_t (*scratch)(const np_call *shapes); /* bytes at these shapes; pure; NULL: none */
+    neap_status (*run)(const np_call *call);
+    bool absorbs_extent; /* takes inputs whose extent is set at run time, gives a fixed one */
+    const char *no_grad; /* why it has no gradient; vjps come with the gradients */
+};
+
+/* ---- building ------------------------------------------------------------------------------- */
+
+/* The current context of the thread, or NULL (NEAP_ENOCONTEXT is then the thread's error). */
+neap_context *np_scope_context(void);
+/* A blank array of the current scope, one reference (the scope's). NULL: error stored. */
+neap_array *np_array_new(neap_context *ctx);
+/* A node: NULL if an input is NULL or infer refuses. attr may be NULL; strides become row-major. */
+neap_array *np_node(const np_op *op, uint32_t n_in, neap_array *const *in, const void *attr,
+                    size_t attr_bytes);
+/* A view of x's storage; offset counts from x's own first element. dtype, dynamic extent and
+ * shift are x's: adjust them after. */
+neap_array *np_view(neap_array *x, int rank, const int64_t *shape, const int64_t *strides,
+                    int64_t offset);
+/* Gives dimension `dim` an extent that is read from `param` at run time; its shape is the capacity. */
+void np_set_extent(neap_array *a, int dim, neap_param *param);
+void np_scope_add(neap_context *ctx, neap_array *a);
+/* Makes `node` the latest recorded write of `state`. */
+void np_state_record(neap_state *state, neap_array *node);
+/* Turns a node into the value that it has become; takes over the reference to `buffer`. */
+void np_array_become_value(neap_array *a, np_buffer *buffer);
+/* Drops the inputs of an effect that has run. */
+void np_array_finish_effect(neap_array *a);
+
+np_buffer *np_buffer_new(neap_context *ctx, np_category category, uint64_t bytes, bool zero);
+np_buffer *np_buffer_over(neap_context *ctx, void *data, uint64_t bytes,
+                          void (*release)(void *user), void *user);
+void np_buffer_retain(np_buffer *b);
+void np_buffer_release(np_buffer *b);
+
+neap_status np_state_materialise(neap_state *state); /* takes its bytes */
+void np_state_release(neap_state *state);
+void np_param_release(neap_param *param);
+
+/* ---- shapes --------------------------------------------------------------------------------- */
+
+enum { NP_SHAPE_TEXT = 200 };
+const char *np_shape_text(const neap_array *a, char out[NP_SHAPE_TEXT]); /* "f32 [2, 3]" */
+
+int64_t np_size(int rank, const int64_t *shape);
+/* Elements and bytes of a shape; false if negative or over 2^62. Quantised rows in whole blocks. */
+bool np_shape_bytes(neap_dtype dtype, int rank, const int64_t *shape, int64_t *elements,
+                    uint64_t *bytes);
+void np_row_major(int rank, const int64_t *shape, int64_t *strides);
+bool np_is_row_major(int rank, const int64_t *shape, const int64_t *strides);
+bool np_same_shape(const neap_array *a, const neap_array *b);
+int64_t np_element_bytes(neap_dtype dtype); /* unquantised */
+bool np_is_float(neap_dtype dtype);
+bool np_is_quantised(neap_dtype dtype);
+bool np_is_integer(neap_dtype dtype); /* signed or unsigned, not bool */
+
+/* Stores a NEAP_ESHAPE/EDTYPE/… error that names the op and its inputs' shapes; returns false. */
+bool np_op_fail(neap_array *out, neap_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The storage at the end of a view: x itself or its base. */
+static inline neap_array *np_storage(neap_array *x) { return x->base ? x->base : x; }
+static inline const neap_array *np_storage_const(const neap_array *x) { return x->base ? x->base : x; }
+
+#endif

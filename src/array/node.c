@@ -1,0 +1,389 @@
+/* node.c - making, retaining and releasing arrays. Releasing walks a worklist: a chain of a hundred
+ * thousand nodes must not need a deep stack. */
+#include <string.h>
+
+#include "array/array.h"
+
+static atomic_uint_fast64_t sequence;
+
+/* ---- buffers -------------------------------------------------------------------------------- */
+
+np_buffer *np_buffer_new(neap_context *ctx, np_category category, uint64_t bytes, bool zero)
+{
+    np_buffer *b = np_calloc(ctx, NEAP_MEM_GRAPH, sizeof *b);
+    if (!b)
+        return NULL;
+    atomic_init(&b->refs, 1);
+    b->ctx = ctx;
+    b->category = category;
+    b->bytes = bytes;
+    b->data = zero ? np_calloc(ctx, category, bytes) : np_alloc(ctx, category, bytes);
+    if (!b->data) {
+        np_free(ctx, NEAP_MEM_GRAPH, b, sizeof *b);
+        return NULL;
+    }
+    return b;
+}
+
+np_buffer *np_buffer_over(neap_context *ctx, void *data, uint64_t bytes,
+                          void (*release)(void *user), void *user)
+{
+    np_buffer *b = np_calloc(ctx, NEAP_MEM_GRAPH, sizeof *b);
+    if (!b)
+        return NULL;
+    atomic_init(&b->refs, 1);
+    *b = (np_buffer){.refs = 1, .ctx = ctx, .data = data, .bytes = bytes, .borrowed = true,
+                     .release = release, .user = user};
+    return b;
+}
+
+void np_buffer_retain(np_buffer *b)
+{
+    atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
+}
+
+void np_buffer_release(np_buffer *b)
+{
+    if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    if (!b->borrowed)
+        np_free(b->ctx, b->category, b->data, b->bytes);
+    else if (b->release)
+        b->release(b->user);
+    np_free(b->ctx, NEAP_MEM_GRAPH, b, sizeof *b);
+}
+
+/* ---- making --------------------------------------------------------------------------------- */
+
+neap_array *np_array_new(neap_context *ctx)
+{
+    neap_array *a = np_calloc(ctx, NEAP_MEM_GRAPH, sizeof *a);
+    if (!a)
+        return NULL;
+    atomic_init(&a->refs, 1);
+    a->ctx = ctx;
+    a->dynamic_dim = -1;
+    a->in = a->in_inline;
+    a->sequence = atomic_fetch_add_explicit(&sequence, 1, memory_order_relaxed);
+    np_scope_add(ctx, a);
+    return a;
+}
+
+static bool set_inputs(neap_array *a, uint32_t n, neap_array *const *in)
+{
+    if (n > NP_INLINE_INPUTS) {
+        a->in = np_alloc(a->ctx, NEAP_MEM_GRAPH, n * sizeof *a->in);
+        if (!a->in) {
+            a->in = a->in_inline;
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < n; i++)
+        a->in[i] = neap_retain(in[i]);
+    a->n_in = n;
+    return true;
+}
+
+neap_array *np_node(const np_op *op, uint32_t n_in, neap_array *const *in, const void *attr,
+                    size_t attr_bytes)
+{
+    for (uint32_t i = 0; i < n_in; i++)
+        if (!in[i])
+            return NULL;
+    neap_context *ctx = np_scope_context();
+    if (!ctx || ctx->status != NEAP_OK)
+        return NULL;
+    neap_array *a = np_array_new(ctx);
+    if (!a)
+        return NULL;
+    a->op = op;
+    if (attr)
+        memcpy(a->attr, attr, attr_bytes);
+    if (!set_inputs(a, n_in, in))
+        return NULL;
+    if (!op->infer(a)) {
+        a->extent = NULL; /* not counted yet */
+        return NULL;
+    }
+    if (a->extent)
+        atomic_fetch_add(&a->extent->refs, 1);
+    int64_t elements;
+    uint64_t bytes;
+    if (!np_shape_bytes(a->dtype, a->rank, a->shape, &elements, &bytes)) {
+        np_op_fail(a, NEAP_ELIMIT, "the result has more than 2^62 elements");
+        return NULL;
+    }
+    for (uint32_t i = 0; i < n_in; i++) {
+        if (in[i]->dynamic_dim >= 0 && a->dynamic_dim < 0 && !(op->flags & NP_OP_EFFECT) &&
+            !op->absorbs_extent) {
+            np_op_fail(a, NEAP_EUNSUPPORTED, "input %u has an extent set at run time", i);
+            return NULL;
+        }
+    }
+    np_row_major(a->rank, a->shape, a->strides);
+    return a;
+}
+
+void np_set_extent(neap_array *a, int dim, neap_param *param)
+{
+    if (param)
+        atomic_fetch_add(&param->refs, 1);
+    if (a->extent)
+        np_param_release(a->extent);
+    a->extent = param;
+    a->dynamic_dim = (int8_t)(param ? dim : -1);
+}
+
+neap_array *np_view(neap_array *x, int rank, const int64_t *shape, const int64_t *strides,
+                    int64_t offset)
+{
+    neap_context *ctx = x ? np_scope_context() : NULL;
+    neap_array *a = ctx && ctx->status == NEAP_OK ? np_array_new(ctx) : NULL;
+    if (!a)
+        return NULL;
+    a->base = neap_retain(np_storage(x));
+    a->dtype = x->dtype;
+    a->packed = x->packed;
+    a->rank = (uint8_t)rank;
+    memcpy(a->shape, shape, (size_t)rank * sizeof *shape);
+    memcpy(a->strides, strides, (size_t)rank * sizeof *strides);
+    a->offset = x->offset + offset;
+    a->shift_scale = x->shift_scale;
+    a->shift = x->shift;
+    if (a->shift)
+        atomic_fetch_add(&a->shift->refs, 1);
+    return a;
+}
+
+/* ---- releasing ------------------------------------------------------------------------------ */
+
+neap_array *neap_retain(neap_array *a)
+{
+    if (a)
+        atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
+    return a;
+}
+
+/* Drops one reference; the last one puts the array on the worklist. */
+static void drop(neap_array *a, neap_array **worklist)
+{
+    if (a && atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) == 1) {
+        a->link = *worklist;
+        *worklist = a;
+    }
+}
+
+static void drop_inputs(neap_array *a, neap_array **worklist)
+{
+    for (uint32_t i = 0; i < a->n_in; i++)
+        drop(a->in[i], worklist);
+    if (a->in != a->in_inline)
+        np_free(a->ctx, NEAP_MEM_GRAPH, a->in, a->n_in * sizeof *a->in);
+    a->in = a->in_inline;
+    a->n_in = 0;
+    drop(a->base, worklist);
+    a->base = NULL;
+    drop(a->after, worklist);
+    a->after = NULL;
+}
+
+static void drop_rest(neap_array *a)
+{
+    np_buffer_release(a->buffer);
+    if (a->shift)
+        np_param_release(a->shift);
+    if (a->extent)
+        np_param_release(a->extent);
+    if (a->state)
+        np_state_release(a->state);
+    if (a->name)
+        np_free_sized(a->ctx, NEAP_MEM_GRAPH, a->name);
+    np_free(a->ctx, NEAP_MEM_GRAPH, a, sizeof *a);
+}
+
+static void drain(neap_array *worklist)
+{
+    while (worklist) {
+        neap_array *a = worklist;
+        worklist = a->link;
+        drop_inputs(a, &worklist);
+        drop_rest(a);
+    }
+}
+
+void neap_release(neap_array *a)
+{
+    neap_array *worklist = NULL;
+    drop(a, &worklist);
+    drain(worklist);
+}
+
+void np_array_become_value(neap_array *a, np_buffer *buffer)
+{
+    neap_array *worklist = NULL;
+    a->op = NULL;
+    a->buffer = buffer;
+    drop_inputs(a, &worklist);
+    drain(worklist);
+    if (a->shift)
+        np_param_release(a->shift);
+    if (a->state)
+        np_state_release(a->state);
+    a->shift = NULL;
+    a->state = NULL;
+    a->offset = 0;
+    np_row_major(a->rank, a->shape, a->strides);
+}
+
+void np_array_finish_effect(neap_array *a)
+{
+    neap_array *worklist = NULL;
+    a->done = true;
+    drop_inputs(a, &worklist);
+    drain(worklist);
+}
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+static neap_array *value(neap_dtype dtype, int rank, const int64_t *shape, uint64_t *bytes)
+{
+    neap_context *ctx = np_scope_context();
+    if (!ctx || ctx->status != NEAP_OK)
+        return NULL;
+    int64_t elements;
+    if (rank < 0 || rank > NEAP_MAX_RANK) {
+        np_fail(ctx, NEAP_ESHAPE, "rank %d, the limit is %d", rank, NEAP_MAX_RANK);
+        return NULL;
+    }
+    if (!np_shape_bytes(dtype, rank, shape, &elements, bytes)) {
+        neap_array t = {.dtype = (uint8_t)dtype, .rank = (uint8_t)rank};
+        memcpy(t.shape, shape, (size_t)rank * sizeof *shape);
+        char text[NP_SHAPE_TEXT];
+        np_fail(ctx, NEAP_ESHAPE,
+                "%s: extents must be 0 or more, at most 2^62 in all, quantised rows in whole blocks",
+                np_shape_text(&t, text));
+        return NULL;
+    }
+    neap_array *a = np_array_new(ctx);
+    if (!a)
+        return NULL;
+    a->dtype = (uint8_t)dtype;
+    a->rank = (uint8_t)rank;
+    memcpy(a->shape, shape, (size_t)rank * sizeof *shape);
+    np_row_major(rank, shape, a->strides);
+    return a;
+}
+
+static neap_array *owned(neap_dtype dtype, int rank, const int64_t *shape, bool zero,
+                         uint64_t *bytes)
+{
+    neap_array *a = value(dtype, rank, shape, bytes);
+    if (!a)
+        return NULL;
+    a->buffer = np_buffer_new(a->ctx, NEAP_MEM_ACTIVATIONS, *bytes, zero);
+    if (!a->buffer) {
+        char text[NP_SHAPE_TEXT];
+        np_fail_prefix(a->ctx, "a value of %s", np_shape_text(a, text));
+        return NULL;
+    }
+    return a;
+}
+
+neap_array *neap_array_from(neap_dtype dtype, int rank, const int64_t *shape, const void *data)
+{
+    uint64_t bytes;
+    neap_array *a = owned(dtype, rank, shape, false, &bytes);
+    if (a && bytes)
+        memcpy(a->buffer->data, data, bytes);
+    return a;
+}
+
+neap_array *neap_array_zeros(neap_dtype dtype, int rank, const int64_t *shape)
+{
+    uint64_t bytes;
+    return owned(dtype, rank, shape, true, &bytes);
+}
+
+neap_array *neap_array_over(neap_dtype dtype, int rank, const int64_t *shape, const void *data,
+                            void (*release)(void *user), void *user)
+{
+    uint64_t bytes;
+    neap_array *a = value(dtype, rank, shape, &bytes);
+    if (a)
+        a->buffer = np_buffer_over(a->ctx, (void *)(uintptr_t)data, bytes, release, user);
+    return a && a->buffer ? a : NULL;
+}
+
+neap_dtype neap_array_dtype(const neap_array *a) { return (neap_dtype)a->dtype; }
+int neap_array_rank(const neap_array *a) { return a->rank; }
+const int64_t *neap_array_shape(const neap_array *a) { return a->shape; }
+const int64_t *neap_array_strides(const neap_array *a) { return a->strides; }
+int64_t neap_array_size(const neap_array *a) { return np_size(a->rank, a->shape); }
+
+uint64_t neap_array_bytes(const neap_array *a)
+{
+    int64_t elements;
+    uint64_t bytes = 0;
+    np_shape_bytes((neap_dtype)a->dtype, a->rank, a->shape, &elements, &bytes);
+    return bytes;
+}
+
+bool neap_array_is_value(const neap_array *a)
+{
+    return np_storage_const(a)->buffer != NULL && !a->shift;
+}
+
+const void *neap_array_data(const neap_array *a)
+{
+    if (!a || !neap_array_is_value(a))
+        return NULL;
+    const uint8_t *p = np_storage_const(a)->buffer->data;
+    return np_is_quantised((neap_dtype)a->dtype)
+               ? p
+               : p + a->offset * np_element_bytes((neap_dtype)a->dtype);
+}
+
+void *neap_array_mutable(neap_array *a)
+{
+    return (void *)(uintptr_t)neap_array_data(a);
+}
+
+void neap_array_set_name(neap_array *a, const char *name)
+{
+    if (!a || !name)
+        return;
+    size_t n = strlen(name) + 1;
+    char *copy = np_alloc_sized(a->ctx, NEAP_MEM_GRAPH, n);
+    if (!copy)
+        return;
+    memcpy(copy, name, n);
+    if (a->name)
+        np_free_sized(a->ctx, NEAP_MEM_GRAPH, a->name);
+    a->name = copy;
+}
+
+neap_status neap_array_read(const neap_array *a, void *out, uint64_t bytes)
+{
+    if (!a || !neap_array_is_value(a))
+        return a ? np_fail(a->ctx, NEAP_EINVAL, "read: the array is not evaluated") : NEAP_EINVAL;
+    if (bytes != neap_array_bytes(a))
+        return np_fail(a->ctx, NEAP_EINVAL, "read: %llu bytes given, the array has %llu",
+                       (unsigned long long)bytes, (unsigned long long)neap_array_bytes(a));
+    const uint8_t *p = neap_array_data(a);
+    if (bytes == 0)
+        return NEAP_OK;
+    if (np_is_row_major(a->rank, a->shape, a->strides)) {
+        memcpy(out, p, bytes);
+        return NEAP_OK;
+    }
+    int64_t size = np_element_bytes((neap_dtype)a->dtype), index[NEAP_MAX_RANK] = {0};
+    for (uint8_t *o = out, *end = o + bytes; o < end; o += size) {
+        int64_t at = 0;
+        for (int d = 0; d < a->rank; d++)
+            at += index[d] * a->strides[d];
+        memcpy(o, p + at * size, (size_t)size);
+        for (int d = a->rank - 1; d >= 0 && ++index[d] == a->shape[d]; d--)
+            index[d] = 0;
+    }
+    return NEAP_OK;
+}
