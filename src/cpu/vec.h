@@ -58,6 +58,10 @@ NP_INLINE vf vf_load_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_load
 NP_INLINE void vf_store_f16(uint16_t *p, vf a) { _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)); }
 NP_INLINE vf vf_load_bf16(const uint16_t *p) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16)); }
 NP_INLINE void vf_store_u32_low16(uint16_t *p, vi a) { _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(a)); }
+NP_INLINE vf vf_ldexp(vf a, vf n) { return _mm512_scalef_ps(a, n); } /* a * 2^n, n whole */
+NP_INLINE vf vf_swap_pairs(vf a) { return _mm512_permute_ps(a, 0xb1); } /* 1 0 3 2 ... */
+NP_INLINE int vm_any(vm m) { return m != 0; }
+NP_INLINE void vm_store_bool(uint8_t *p, vm m) { _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(_mm512_maskz_set1_epi32(m, 1))); }
 
 #elif defined(__AVX2__)
 
@@ -106,6 +110,21 @@ NP_INLINE void vf_store_u32_low16(uint16_t *p, vi a)
     a = _mm256_permute4x64_epi64(_mm256_packus_epi32(a, a), 0x08);
     _mm_storeu_si128((__m128i *)p, _mm256_castsi256_si128(a));
 }
+NP_INLINE vf vf_ldexp(vf a, vf n) /* a * 2^n, n whole in -254..254; in two steps, rounds once */
+{
+    vi e = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(e, 1), bias = _mm256_set1_epi32(127);
+    vi first = _mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
+    vi rest = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(e, half), bias), 23);
+    return _mm256_mul_ps(_mm256_mul_ps(a, _mm256_castsi256_ps(first)), _mm256_castsi256_ps(rest));
+}
+NP_INLINE vf vf_swap_pairs(vf a) { return _mm256_permute_ps(a, 0xb1); } /* 1 0 3 2 ... */
+NP_INLINE int vm_any(vm m) { return _mm256_movemask_ps(m) != 0; }
+NP_INLINE void vm_store_bool(uint8_t *p, vm m)
+{
+    __m256i a = _mm256_castps_si256(m);
+    __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+    _mm_storel_epi64((__m128i *)p, _mm_and_si128(_mm_packs_epi16(words, words), _mm_set1_epi8(1)));
+}
 
 #else /* base: any machine; gcc vectors, no intrinsics */
 
@@ -135,8 +154,17 @@ NP_INLINE vf vf_max(vf a, vf b) { return vf_select(a > b, a, b); }
 NP_INLINE vf vf_min(vf a, vf b) { return vf_select(a < b, a, b); }
 NP_INLINE vf vf_sqrt(vf a) { for (int i = 0; i < VF_N; i++) a[i] = sqrtf(a[i]); return a; }
 NP_INLINE vf vf_abs(vf a) { return (vf)((vi)a & vi_set1(0x7fffffff)); }
-NP_INLINE vf vf_round(vf a) { for (int i = 0; i < VF_N; i++) a[i] = nearbyintf(a[i]); return a; }
-NP_INLINE vf vf_floor(vf a) { for (int i = 0; i < VF_N; i++) a[i] = floorf(a[i]); return a; }
+NP_INLINE vf vf_round(vf a) /* adding 2^23 leaves no room for a fraction; the sign stays */
+{
+    vi sign = (vi)a & vi_set1(INT32_MIN);
+    vf magnitude = vf_abs(a), whole = (magnitude + 0x1p23f) - 0x1p23f;
+    return vf_select(magnitude < 0x1p23f, (vf)((vi)whole | sign), a);
+}
+NP_INLINE vf vf_floor(vf a)
+{
+    vf r = vf_round(a);
+    return (vf)((vi)vf_select(r > a, r - 1.0f, r) | ((vi)a & vi_set1(INT32_MIN)));
+}
 NP_INLINE vi vf_to_int(vf a)
 {
     vi r;
@@ -153,6 +181,15 @@ NP_INLINE vi vi_xor(vi a, vi b) { return a ^ b; }
 NP_INLINE vi vi_shl(vi a, int n) { return (vi)((np_vu)a << n); }
 NP_INLINE vi vi_shr(vi a, int n) { return (vi)((np_vu)a >> n); }
 NP_INLINE void vf_store_u32_low16(uint16_t *p, vi a) { for (int i = 0; i < VF_N; i++) p[i] = (uint16_t)a[i]; }
+NP_INLINE vf vf_ldexp(vf a, vf n) /* a * 2^n, n whole in -254..254; in two steps, rounds once */
+{
+    vi magic = (vi)(n + 12582912.0f), bias = vi_set1(127); /* 1.5 * 2^23: low bits are n */
+    vi e = (vi)((np_vu)magic - 0x4b400000u), half = e >> 1;
+    return a * (vf)(vi)((np_vu)(half + bias) << 23) * (vf)(vi)((np_vu)(e - half + bias) << 23);
+}
+NP_INLINE vf vf_swap_pairs(vf a) { return (vf){a[1], a[0], a[3], a[2]}; }
+NP_INLINE int vm_any(vm m) { return (m[0] | m[1] | m[2] | m[3]) != 0; }
+NP_INLINE void vm_store_bool(uint8_t *p, vm m) { for (int i = 0; i < VF_N; i++) p[i] = (uint8_t)(m[i] & 1); }
 
 #endif
 
