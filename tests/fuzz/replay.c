@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { CUTS = 16, MAX_INPUT = 1 << 26, MAX_PATH = 4096 };
+enum { CUTS = 16, INPUT_BYTES = 1 << 26, PATH_BYTES = 4096 };
 
 static void feed(const uint8_t *bytes, size_t size)
 {
@@ -29,12 +29,12 @@ static void feed(const uint8_t *bytes, size_t size)
 static void feed_file(const char *path)
 {
     FILE *f = fopen(path, "rb");
-    uint8_t *bytes = malloc(MAX_INPUT);
+    uint8_t *bytes = malloc(INPUT_BYTES);
     if (!f || !bytes) {
         fprintf(stderr, "replay: %s: %s\n", path, strerror(errno));
         exit(1);
     }
-    size_t size = fread(bytes, 1, MAX_INPUT, f);
+    size_t size = fread(bytes, 1, INPUT_BYTES, f);
     fclose(f);
     fprintf(stderr, "replay: %s, %zu bytes\n", path, size); /* a crash is named by the last line */
     feed(bytes, size);
@@ -48,7 +48,7 @@ static int feed_folder(const char *folder)
     DIR *dir = opendir(folder);
     int fed = 0;
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        char path[MAX_PATH];
+        char path[PATH_BYTES];
         if (entry->d_name[0] == '.')
             continue;
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
