@@ -1,0 +1,117 @@
+/* quant_formats.h - the quantised block types: one row a type, and scalar readers of a block.
+ *
+ * A block is 32 weights, or 256 as eight sub-blocks of 32. A weight is scale * (code - offset) + min
+ * with an unsigned code; `min` is 0 for types that have an offset. A new type with a known layout
+ * of codes and scales is one row here; the vector code reads the same rows (quant_simd.inc). */
+#ifndef NP_QUANT_FORMATS_H
+#define NP_QUANT_FORMATS_H
+
+#include "cpu/vec.h"
+#include "neap/dtype.h"
+
+typedef enum np_q_layout {
+    NP_Q_SPLIT16,  /* 16 bytes: low nibbles are weights 0..15, high ones 16..31; fifth bits in 4 bytes */
+    NP_Q_BYTES,    /* 32 signed bytes; the code is the byte + 128 */
+    NP_Q_NIBBLES,  /* 32 bytes for two sub-blocks, low nibbles first; bit j of 32 bytes is the fifth */
+    NP_Q_SIX       /* 64 bytes of nibbles for four sub-blocks, and two bits each in 32 bytes */
+} np_q_layout;
+
+typedef enum np_q_scaling {
+    NP_Q_PLAIN, /* f16 d and, perhaps, f16 m */
+    NP_Q_PAIRS, /* f16 d and dmin, eight pairs of 6-bit scale and minimum in 12 bytes */
+    NP_Q_HALVES /* f16 d, an int8 scale for every 16 weights */
+} np_q_scaling;
+
+typedef struct np_qformat {
+    int bytes, subs; /* of a block; sub-blocks of 32 weights in it */
+    np_q_layout layout;
+    np_q_scaling scaling;
+    int bits, offset;
+    int low_at, high_at; /* where the low 4 (or 8) and the higher bits of the codes start; -1: none */
+    int d_at, m_at, s_at;
+} np_qformat;
+
+/* X(TYPE, bytes, subs, layout, scaling, bits, offset, low_at, high_at, d_at, m_at, s_at) */
+#define NP_QUANT_FORMATS(X)                                                                           \
+    X(Q4_0,  18, 1, SPLIT16, PLAIN,  4,   8,  2,  -1,   0, -1,  -1)                                   \
+    X(Q4_1,  20, 1, SPLIT16, PLAIN,  4,   0,  4,  -1,   0,  2,  -1)                                   \
+    X(Q5_0,  22, 1, SPLIT16, PLAIN,  5,  16,  6,   2,   0, -1,  -1)                                   \
+    X(Q5_1,  24, 1, SPLIT16, PLAIN,  5,   0,  8,   4,   0,  2,  -1)                                   \
+    X(Q8_0,  34, 1, BYTES,   PLAIN,  8, 128,  2,  -1,   0, -1,  -1)                                   \
+    X(Q4_K, 144, 8, NIBBLES, PAIRS,  4,   0, 16,  -1,   0,  2,   4)                                   \
+    X(Q5_K, 176, 8, NIBBLES, PAIRS,  5,   0, 48,  16,   0,  2,   4)                                   \
+    X(Q6_K, 210, 8, SIX,     HALVES, 6,  32,  0, 128, 208, -1, 192)
+
+static const np_qformat np_qformats[NEAP_DTYPE_SPAN] = {
+#define X(type, bytes, subs, layout, scaling, ...)                                                    \
+    [NEAP_##type] = {bytes, subs, NP_Q_##layout, NP_Q_##scaling, __VA_ARGS__},
+    NP_QUANT_FORMATS(X)
+#undef X
+};
+
+NP_INLINE uint32_t np_q_u32(const uint8_t *p) { uint32_t u; memcpy(&u, p, sizeof u); return u; }
+NP_INLINE uint16_t np_q_u16(const uint8_t *p) { uint16_t u; memcpy(&u, p, sizeof u); return u; }
+NP_INLINE float np_q_f16(const uint8_t *p) { return np_f16_load(np_q_u16(p)); }
+
+/* The 32 codes of sub-block j. */
+NP_INLINE void np_q_codes(const np_qformat *f, const uint8_t *block, int j, uint8_t *out)
+{
+    const uint8_t *low = block + f->low_at, *high = block + (f->high_at < 0 ? 0 : f->high_at);
+    switch (f->layout) {
+    case NP_Q_SPLIT16: {
+        uint32_t fifth = f->high_at < 0 ? 0 : np_q_u32(high);
+        for (int i = 0; i < 32; i++)
+            out[i] = (uint8_t)((low[i & 15] >> (i & 16 ? 4 : 0) & 15) | (fifth >> i & 1) << 4);
+        break;
+    }
+    case NP_Q_BYTES:
+        for (int i = 0; i < 32; i++)
+            out[i] = low[i] ^ 0x80;
+        break;
+    case NP_Q_NIBBLES:
+        for (int i = 0; i < 32; i++)
+            out[i] = (uint8_t)((low[32 * (j / 2) + i] >> 4 * (j & 1) & 15) |
+                               (f->high_at < 0 ? 0 : (high[i] >> j & 1) << 4));
+        break;
+    case NP_Q_SIX:
+        for (int i = 0; i < 32; i++)
+            out[i] = (uint8_t)((low[64 * (j / 4) + 32 * (j & 1) + i] >> 4 * (j / 2 & 1) & 15) |
+                               (high[32 * (j / 4) + i] >> 2 * (j & 3) & 3) << 4);
+        break;
+    }
+}
+
+typedef struct np_qscale {
+    float scale, min; /* min is added; 0 where the type has none */
+    int half[2];      /* integer scales of the two halves; 1 where the type has none */
+} np_qscale;
+
+NP_INLINE np_qscale np_q_scale(const np_qformat *f, const uint8_t *block, int j)
+{
+    np_qscale r = {np_q_f16(block + f->d_at), 0.0f, {1, 1}};
+    const uint8_t *s = block + (f->s_at < 0 ? 0 : f->s_at);
+    if (f->scaling == NP_Q_PLAIN && f->m_at >= 0)
+        r.min = np_q_f16(block + f->m_at);
+    if (f->scaling == NP_Q_HALVES)
+        for (int h = 0; h < 2; h++)
+            r.half[h] = (int8_t)s[2 * j + h];
+    if (f->scaling == NP_Q_PAIRS) {
+        int scale = j < 4 ? s[j] & 63 : (s[j + 4] & 15) | s[j - 4] >> 6 << 4;
+        int min = j < 4 ? s[j + 4] & 63 : s[j + 4] >> 4 | s[j] >> 6 << 4;
+        r.scale *= (float)scale;
+        r.min = -(np_q_f16(block + f->m_at) * (float)min);
+    }
+    return r;
+}
+
+/* 32 codes to f32, with the roundings of the format's definition. */
+NP_INLINE void np_q_dequant(const np_qformat *f, np_qscale s, const uint8_t *codes, float *out)
+{
+    for (int i = 0; i < 32; i++) {
+        float scale = f->scaling == NP_Q_HALVES ? s.scale * (float)s.half[i >> 4] : s.scale;
+        float v = scale * (float)(codes[i] - f->offset);
+        out[i] = f->m_at < 0 ? v : v + s.min;
+    }
+}
+
+#endif
