@@ -1,0 +1,122 @@
+/* neap/tokenizer.h - text to token ids and back, and conversations to prompt text.
+ *
+ * A tokenizer is immutable once made, so several contexts (threads) may use one at the same time;
+ * each call takes the context whose ledger holds its buffers and whose error it sets. Text is bytes
+ * with a length, normally UTF-8; other bytes are encoded too and never an error. */
+#ifndef NEAP_TOKENIZER_H
+#define NEAP_TOKENIZER_H
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- growing results ------------------------------------------------------------------------ */
+
+/* Start both zeroed, as {0}. Calls append; `data` may move. Bytes are on the context's ledger
+ * (host); free with the same context. After a failed call the earlier contents are still there. */
+typedef struct neap_ids {
+    int32_t *data;
+    size_t count, capacity; /* elements */
+} neap_ids;
+
+typedef struct neap_text {
+    char *data; /* not terminated */
+    size_t length, capacity; /* bytes */
+} neap_text;
+
+NEAP_API void neap_ids_free(neap_context *ctx, neap_ids *ids);
+NEAP_API void neap_text_free(neap_context *ctx, neap_text *text);
+
+/* ---- tokens --------------------------------------------------------------------------------- */
+
+typedef struct neap_tokenizer neap_tokenizer;
+
+NEAP_API int32_t neap_tokenizer_size(const neap_tokenizer *tokenizer); /* ids are 0 .. size-1 */
+NEAP_API int32_t neap_tokenizer_bos(const neap_tokenizer *tokenizer);  /* -1: the file has none */
+NEAP_API int32_t neap_tokenizer_eos(const neap_tokenizer *tokenizer);  /* -1: the file has none */
+
+/* Does this id end a text? The file's end-of-sequence and end-of-turn ids, and control tokens that
+ * go by a known end name ("<|endoftext|>", "<|im_end|>", "<|eot_id|>" ...). */
+NEAP_API bool neap_tokenizer_is_end(const neap_tokenizer *tokenizer, int32_t id);
+
+/* Control and unknown tokens: not part of the text, not printed unless asked for. */
+NEAP_API bool neap_tokenizer_is_special(const neap_tokenizer *tokenizer, int32_t id);
+
+/* The id of the special or user-defined token with exactly this text, or -1. */
+NEAP_API int32_t neap_tokenizer_special(const neap_tokenizer *tokenizer, const char *text,
+                                        size_t length);
+
+/* ---- encode ----------------------------------------------------------------------------------- */
+
+enum {
+    NEAP_ENCODE_PLAIN = 1,  /* do not recognise control tokens in the text: it is only text */
+    NEAP_ENCODE_NO_BOS = 2, /* no BOS and EOS although the file asks for them (a rendered chat has
+                               its own) */
+};
+
+/* Appends the ids of `length` bytes. Control tokens written in the text become their ids, the
+ * leftmost and then longest first; BOS and EOS are added if the file says so. User-defined tokens
+ * are recognised always. A byte for which the vocabulary has no token becomes the unknown token,
+ * or nothing if there is none (as the vocabulary's own tokenizer does).
+ * NEAP_EINVAL, NEAP_ENOMEM, NEAP_ELIMIT (a text over 1 GiB, or one that the pre-tokenizer's pattern
+ * cannot split within its step limit); on an error `ids` is as before. */
+NEAP_API neap_status neap_tokenizer_encode(neap_context *ctx, const neap_tokenizer *tokenizer,
+                                           const char *text, size_t length, unsigned flags,
+                                           neap_ids *ids);
+
+/* ---- decode ----------------------------------------------------------------------------------- */
+
+enum { NEAP_DECODE_SPECIAL = 1 }; /* print control tokens too */
+
+/* Appends the bytes of one token as they are: perhaps a part of a character. Special tokens give
+ * their text. NEAP_EINVAL for an id outside the vocabulary, NEAP_ENOMEM. */
+NEAP_API neap_status neap_tokenizer_token_bytes(neap_context *ctx, const neap_tokenizer *tokenizer,
+                                                int32_t id, neap_text *out);
+
+/* Appends the text of `count` ids as valid UTF-8: the same as a stream's deltas put together. */
+NEAP_API neap_status neap_tokenizer_decode(neap_context *ctx, const neap_tokenizer *tokenizer,
+                                           const int32_t *ids, size_t count, unsigned flags,
+                                           neap_text *out);
+
+/* Ids one at a time to valid UTF-8, never half a character: the bytes of an unfinished one wait for
+ * the next id. Invalid bytes give one U+FFFD for each maximal part of a character, as browsers do. */
+typedef struct neap_text_stream {
+    const neap_tokenizer *tokenizer;
+    unsigned flags;          /* NEAP_DECODE_* */
+    unsigned char waiting[4]; /* bytes of an unfinished character */
+    int n_waiting;
+} neap_text_stream;
+
+NEAP_API void neap_text_stream_init(neap_text_stream *stream, const neap_tokenizer *tokenizer,
+                                    unsigned flags);
+/* Appends what is now complete; perhaps nothing. NEAP_EINVAL for a bad id, NEAP_ENOMEM. */
+NEAP_API neap_status neap_text_stream_push(neap_context *ctx, neap_text_stream *stream, int32_t id,
+                                           neap_text *out);
+/* Flushes an unfinished character (one U+FFFD); the stream can then be used again. */
+NEAP_API neap_status neap_text_stream_finish(neap_context *ctx, neap_text_stream *stream,
+                                             neap_text *out);
+
+/* ---- chat --------------------------------------------------------------------------------------- */
+
+typedef struct neap_chat_message {
+    const char *role; /* "system", "user", "assistant"; terminated */
+    const char *content;
+    size_t content_length; /* bytes */
+} neap_chat_message;
+
+/* Appends the prompt text of a conversation as the model file's template (`tokenizer.chat_template`)
+ * would make it. The template's language is not evaluated: a template that is known is recognised by
+ * its whole meaning-bearing text, anything else is NEAP_EUNSUPPORTED. With no template (length 0) it
+ * is ChatML if the vocabulary has <|im_start|> and <|im_end|>. Encode the result with
+ * NEAP_ENCODE_NO_BOS. NEAP_EINVAL: a conversation that the template itself refuses. */
+NEAP_API neap_status neap_chat_render(neap_context *ctx, const neap_tokenizer *tokenizer,
+                                      const char *chat_template, size_t template_length,
+                                      const neap_chat_message *messages, size_t count,
+                                      bool add_generation_prompt, neap_text *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

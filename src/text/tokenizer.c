@@ -1,0 +1,478 @@
+/* tokenizer.c - builds a tokenizer's tables from a vocabulary and answers look-ups.
+ *
+ * The vocabulary is untrusted: every id, length and reference is checked here, so that encoding and
+ * decoding need not. */
+#include "text/tokenizer.h"
+
+#include "text/utf8.h"
+
+/* ---- the byte-level alphabet ------------------------------------------------------------------- */
+
+static bool is_itself(uint32_t code)
+{
+    return (code >= 33 && code <= 126) || (code >= 161 && code <= 255 && code != 173);
+}
+
+/* The other 68 bytes, in order, are U+0100 .. U+0143: 0-32, 127-160, 173. */
+uint32_t np_byte_to_alphabet(uint8_t byte)
+{
+    if (is_itself(byte))
+        return byte;
+    return byte <= 32 ? 256u + byte : byte == 173 ? 323u : 256u + 33u + (byte - 127u);
+}
+
+int np_alphabet_to_byte(uint32_t code)
+{
+    if (code < 256)
+        return is_itself(code) ? (int)code : -1;
+    if (code <= 288)
+        return (int)code - 256;
+    if (code <= 322)
+        return (int)code - 289 + 127;
+    return code == 323 ? 173 : -1;
+}
+
+/* ---- tables -------------------------------------------------------------------------------------- */
+
+static bool slots_new(neap_context *ctx, np_slots *slots, uint32_t count)
+{
+    uint32_t capacity = 8;
+    while (capacity - capacity / 4 < count)
+        capacity *= 2;
+    slots->slot = np_calloc(ctx, NEAP_MEM_HOST, capacity * sizeof *slots->slot);
+    slots->mask = capacity - 1;
+    return slots->slot != NULL;
+}
+
+static void slots_free(neap_context *ctx, np_slots *slots)
+{
+    if (slots->slot)
+        np_free(ctx, NEAP_MEM_HOST, slots->slot, (slots->mask + (size_t)1) * sizeof *slots->slot);
+    *slots = (np_slots){NULL, 0};
+}
+
+static void slots_add(np_slots *slots, uint32_t hash, uint32_t number)
+{
+    uint32_t i = hash & slots->mask;
+    while (slots->slot[i])
+        i = (i + 1) & slots->mask;
+    slots->slot[i] = (hash & 0xFF000000) | (number + 1);
+}
+
+enum { HASH_START = (int)2166136261u };
+
+static uint32_t hash_byte(uint32_t hash, uint8_t byte)
+{
+    return (hash ^ byte) * 16777619u;
+}
+
+static uint32_t hash_bytes(uint32_t hash, np_bytes bytes)
+{
+    for (uint64_t i = 0; i < bytes.n; i++)
+        hash = hash_byte(hash, bytes.p[i]);
+    return hash;
+}
+
+static uint32_t hash_end(uint32_t hash)
+{
+    hash = (hash ^ hash >> 16) * 0x85EBCA6Bu;
+    hash = (hash ^ hash >> 13) * 0xC2B2AE35u;
+    return hash ^ hash >> 16;
+}
+
+static bool is_text_type(np_token_type type)
+{
+    return type != NP_TOKEN_CONTROL && type != NP_TOKEN_UNKNOWN;
+}
+
+/* The id of whichever token has this piece. */
+static int32_t find_any(const neap_tokenizer *t, np_bytes first, np_bytes second)
+{
+    uint32_t hash = hash_end(hash_bytes(hash_bytes((uint32_t)HASH_START, first), second));
+    const np_slots *s = &t->piece_slots;
+    for (uint32_t i = hash & s->mask; s->slot[i]; i = (i + 1) & s->mask) {
+        if ((s->slot[i] ^ hash) >> 24)
+            continue;
+        int32_t id = (int32_t)(s->slot[i] & 0xFFFFFF) - 1;
+        np_bytes piece = np_token_piece(t, id);
+        if (piece.n == first.n + second.n && memcmp(piece.p, first.p, first.n) == 0 &&
+            memcmp(piece.p + first.n, second.p, second.n) == 0)
+            return id;
+    }
+    return -1;
+}
+
+static int32_t find_text(const neap_tokenizer *t, np_bytes first, np_bytes second)
+{
+    int32_t id = find_any(t, first, second);
+    return id >= 0 && is_text_type(np_token_type_of(t, id)) ? id : -1;
+}
+
+/* Is `piece` the word, written in the byte-level alphabet? */
+static bool piece_is_word(np_bytes piece, np_bytes word)
+{
+    uint64_t at = 0;
+    for (uint64_t i = 0; i < word.n; i++) {
+        uint8_t letter[4];
+        size_t n = np_utf8_encode(np_byte_to_alphabet(word.p[i]), letter);
+        if (piece.n - at < n || memcmp(piece.p + at, letter, n) != 0)
+            return false;
+        at += n;
+    }
+    return at == piece.n;
+}
+
+int32_t np_tokenizer_find_word(const neap_tokenizer *t, np_bytes word)
+{
+    uint32_t hash = (uint32_t)HASH_START;
+    for (uint64_t i = 0; i < word.n; i++) {
+        uint8_t letter[4];
+        size_t n = np_utf8_encode(np_byte_to_alphabet(word.p[i]), letter);
+        hash = hash_bytes(hash, (np_bytes){letter, n});
+    }
+    hash = hash_end(hash);
+    const np_slots *s = &t->piece_slots;
+    for (uint32_t i = hash & s->mask; s->slot[i]; i = (i + 1) & s->mask) {
+        int32_t id = (int32_t)(s->slot[i] & 0xFFFFFF) - 1;
+        if (!((s->slot[i] ^ hash) >> 24) && is_text_type(np_token_type_of(t, id)) &&
+            piece_is_word(np_token_piece(t, id), word))
+            return id;
+    }
+    return -1;
+}
+
+/* ---- tokens to be found in texts ------------------------------------------------------------------ */
+
+static int compare_pieces(const neap_tokenizer *t, int32_t a, int32_t b)
+{
+    np_bytes x = np_token_piece(t, a), y = np_token_piece(t, b);
+    int c = memcmp(x.p, y.p, x.n < y.n ? x.n : y.n);
+    return c ? c : x.n < y.n ? -1 : x.n > y.n;
+}
+
+static void sift_special(const neap_tokenizer *t, uint32_t i, uint32_t n)
+{
+    int32_t *s = t->special;
+    for (;;) {
+        uint32_t child = 2 * i + 1;
+        if (child >= n)
+            return;
+        if (child + 1 < n && compare_pieces(t, s[child], s[child + 1]) < 0)
+            child++;
+        if (compare_pieces(t, s[i], s[child]) >= 0)
+            return;
+        int32_t swap = s[i];
+        s[i] = s[child];
+        s[child] = swap;
+        i = child;
+    }
+}
+
+static bool is_found_in_text(const neap_tokenizer *t, int32_t id)
+{
+    np_token_type type = np_token_type_of(t, id);
+    return (!is_text_type(type) || type == NP_TOKEN_USER_DEFINED) && t->length[id] > 0 &&
+           t->length[id] <= NP_SPECIAL_MAX_BYTES;
+}
+
+static neap_status collect_special(neap_tokenizer *t)
+{
+    uint32_t n = 0;
+    for (uint32_t id = 0; id < t->n_tokens; id++)
+        n += is_found_in_text(t, (int32_t)id);
+    t->special = np_alloc(t->ctx, NEAP_MEM_HOST, n * sizeof *t->special);
+    if (!t->special)
+        return NEAP_ENOMEM;
+    t->n_special = n;
+    n = 0;
+    for (uint32_t id = 0; id < t->n_tokens; id++) {
+        if (is_found_in_text(t, (int32_t)id)) {
+            t->special[n++] = (int32_t)id;
+            t->special_start[*np_token_piece(t, (int32_t)id).p] = true;
+        }
+    }
+    for (uint32_t i = n / 2; i-- > 0;)
+        sift_special(t, i, n);
+    for (uint32_t left = n; left > 1;) {
+        int32_t largest = t->special[0];
+        t->special[0] = t->special[--left];
+        t->special[left] = largest;
+        sift_special(t, 0, left);
+    }
+    return NEAP_OK;
+}
+
+/* The first of special[lo..hi), all of which agree before `depth`, whose byte there is >= byte. */
+static uint32_t lower_bound(const neap_tokenizer *t, uint32_t lo, uint32_t hi, uint32_t depth,
+                            unsigned byte)
+{
+    while (lo < hi) {
+        uint32_t middle = lo + (hi - lo) / 2;
+        if (np_token_piece(t, t->special[middle]).p[depth] < byte)
+            lo = middle + 1;
+        else
+            hi = middle;
+    }
+    return lo;
+}
+
+int32_t np_tokenizer_match_special(const neap_tokenizer *t, np_bytes text, bool plain)
+{
+    int32_t best = -1;
+    uint32_t lo = 0, hi = t->n_special;
+    for (uint32_t depth = 0; lo < hi; depth++) {
+        int32_t shortest = t->special[lo];
+        if (t->length[shortest] == depth) {
+            if (!plain || np_token_type_of(t, shortest) == NP_TOKEN_USER_DEFINED)
+                best = shortest;
+            lo++;
+        }
+        if (depth == text.n)
+            break;
+        lo = lower_bound(t, lo, hi, depth, text.p[depth]);
+        hi = lower_bound(t, lo, hi, depth, text.p[depth] + 1u);
+    }
+    return best;
+}
+
+/* ---- building ------------------------------------------------------------------------------------- */
+
+static neap_status check_counts(neap_context *ctx, const np_vocab *v)
+{
+    if (v->model.n != 4 || memcmp(v->model.p, "gpt2", 4) != 0)
+        return np_fail(ctx, NEAP_EUNSUPPORTED,
+                       "tokenizer model \"%.*s\": only byte-level BPE (\"gpt2\") is known",
+                       v->model.n < 64 ? (int)v->model.n : 64, (const char *)v->model.p);
+    if (v->n_tokens == 0)
+        return np_fail(ctx, NEAP_EFORMAT, "the vocabulary has no tokens");
+    if (v->n_tokens > NP_SLOTS_LIMIT || v->n_merges > NP_SLOTS_LIMIT)
+        return np_fail(ctx, NEAP_ELIMIT, "%llu tokens and %llu merges: the limit is %d each",
+                       (unsigned long long)v->n_tokens, (unsigned long long)v->n_merges,
+                       NP_SLOTS_LIMIT);
+    if (v->n_types != 0 && v->n_types != v->n_tokens)
+        return np_fail(ctx, NEAP_EFORMAT, "%llu token types for %llu tokens",
+                       (unsigned long long)v->n_types, (unsigned long long)v->n_tokens);
+    const struct {
+        const char *name;
+        int64_t id;
+    } ids[] = {{"bos", v->bos}, {"eos", v->eos}, {"eot", v->eot}, {"unknown", v->unk}};
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
+        if (ids[i].id < -1 || ids[i].id >= (int64_t)v->n_tokens)
+            return np_fail(ctx, NEAP_EFORMAT, "%s token id %lld: the vocabulary has %llu tokens",
+                           ids[i].name, (long long)ids[i].id, (unsigned long long)v->n_tokens);
+    return NEAP_OK;
+}
+
+static neap_status check_pieces(neap_context *ctx, const np_vocab *v, const uint8_t **base)
+{
+    const uint8_t *low = NULL, *high = NULL;
+    for (uint64_t i = 0; i < v->n_tokens; i++) {
+        np_bytes piece = v->pieces[i];
+        if (piece.n > UINT16_MAX)
+            return np_fail(ctx, NEAP_EFORMAT, "token %llu has %llu bytes: the limit is %d",
+                           (unsigned long long)i, (unsigned long long)piece.n, UINT16_MAX);
+        if (v->n_types && (v->types[i] < NP_TOKEN_UNDEFINED || v->types[i] > NP_TOKEN_BYTE))
+            return np_fail(ctx, NEAP_EFORMAT, "token %llu has type %d, expected 0 to %d",
+                           (unsigned long long)i, v->types[i], NP_TOKEN_BYTE);
+        if (piece.n == 0)
+            continue;
+        if (!low || piece.p < low)
+            low = piece.p;
+        if (!high || piece.p > high)
+            high = piece.p;
+    }
+    if (low && (uint64_t)(high - low) > UINT32_MAX)
+        return np_fail(ctx, NEAP_ELIMIT, "the tokens' texts are more than 4 GiB apart");
+    *base = low ? low : (const uint8_t *)"";
+    return NEAP_OK;
+}
+
+static neap_status fill_tokens(neap_tokenizer *t, const np_vocab *v)
+{
+    neap_context *ctx = t->ctx;
+    t->n_tokens = (uint32_t)v->n_tokens;
+    t->offset = np_alloc(ctx, NEAP_MEM_HOST, t->n_tokens * sizeof *t->offset);
+    t->length = np_alloc(ctx, NEAP_MEM_HOST, t->n_tokens * sizeof *t->length);
+    t->type = np_alloc(ctx, NEAP_MEM_HOST, t->n_tokens * sizeof *t->type);
+    if (!t->offset || !t->length || !t->type || !slots_new(ctx, &t->piece_slots, t->n_tokens))
+        return NEAP_ENOMEM;
+    for (uint32_t id = 0; id < t->n_tokens; id++) {
+        np_bytes piece = v->pieces[id];
+        t->offset[id] = piece.n ? (uint32_t)(piece.p - t->base) : 0;
+        t->length[id] = (uint16_t)piece.n;
+        t->type[id] = v->n_types ? (uint8_t)v->types[id] : NP_TOKEN_NORMAL;
+        if (piece.n == 0)
+            continue;
+        int32_t twin = find_any(t, piece, (np_bytes){piece.p, 0});
+        if (twin >= 0)
+            return np_fail(ctx, NEAP_EFORMAT, "tokens %d and %u have the same text \"%.*s\"", twin,
+                           id, piece.n < 64 ? (int)piece.n : 64, (const char *)piece.p);
+        slots_add(&t->piece_slots, hash_end(hash_bytes((uint32_t)HASH_START, piece)), id);
+    }
+    return NEAP_OK;
+}
+
+/* Names of control tokens that end a text, whichever ids the file gives. */
+static bool is_end_name(np_bytes piece)
+{
+    static const char *const names[] = {
+        "<|endoftext|>", "<|im_end|>",  "<|eot_id|>",      "<|eom_id|>",
+        "<|end|>",       "</s>",        "<|end_of_text|>", "<|return|>",
+        "<end_of_turn>", "<EOT>",       "<eos>",           "<end_of_utterance>",
+        "[EOS]",         "[EOT]",       "<｜end▁of▁sentence｜>",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strlen(names[i]) == piece.n && memcmp(names[i], piece.p, piece.n) == 0)
+            return true;
+    return false;
+}
+
+static neap_status fill_ids(neap_tokenizer *t, const np_vocab *v)
+{
+    const int64_t named[] = {v->bos, v->eos, v->eot, v->unk};
+    t->bos = (int32_t)v->bos;
+    t->eos = (int32_t)v->eos;
+    for (int i = 0; i < 4 && !v->n_types; i++)
+        if (named[i] >= 0)
+            t->type[named[i]] = i == 3 ? NP_TOKEN_UNKNOWN : NP_TOKEN_CONTROL;
+    t->unk = v->unk >= 0 && np_token_type_of(t, (int32_t)v->unk) == NP_TOKEN_UNKNOWN
+                 ? (int32_t)v->unk : -1;
+    t->add_bos = v->add_bos < 0 ? t->kind->add_bos && v->bos >= 0 : v->add_bos > 0;
+    t->add_eos = v->add_eos > 0;
+    if ((t->add_bos && t->bos < 0) || (t->add_eos && t->eos < 0))
+        return np_fail(t->ctx, NEAP_EFORMAT, "the file wants %s added and names no such token",
+                       t->add_bos && t->bos < 0 ? "BOS" : "EOS");
+    for (uint32_t id = 0; id < t->n_tokens; id++)
+        if (id == v->eos || id == v->eot || (np_token_type_of(t, (int32_t)id) == NP_TOKEN_CONTROL &&
+                                             is_end_name(np_token_piece(t, (int32_t)id))))
+            t->type[id] |= NP_TOKEN_END;
+    for (int byte = 0; byte < 256; byte++) {
+        uint8_t letter[4];
+        size_t n = np_utf8_encode(np_byte_to_alphabet((uint8_t)byte), letter);
+        t->byte_id[byte] = find_text(t, (np_bytes){letter, n}, (np_bytes){letter, 0});
+    }
+    return NEAP_OK;
+}
+
+static neap_status bad_merge(neap_tokenizer *t, uint64_t rank, np_bytes merge, const char *why)
+{
+    return np_fail(t->ctx, NEAP_EFORMAT, "merge %llu, \"%.*s\": %s", (unsigned long long)rank,
+                   merge.n < 64 ? (int)merge.n : 64, (const char *)merge.p, why);
+}
+
+static neap_status fill_merges(neap_tokenizer *t, const np_vocab *v)
+{
+    uint32_t capacity = (uint32_t)v->n_merges;
+    t->merge = np_alloc(t->ctx, NEAP_MEM_HOST, capacity * sizeof *t->merge);
+    if (!t->merge)
+        return NEAP_ENOMEM;
+    t->n_merges = capacity;
+    if (!slots_new(t->ctx, &t->merge_slots, capacity))
+        return NEAP_ENOMEM;
+    for (uint32_t rank = 0; rank < capacity; rank++) {
+        np_bytes merge = v->merges[rank];
+        const uint8_t *space = merge.n > 1 ? memchr(merge.p + 1, ' ', merge.n - 1) : NULL;
+        if (!space || space + 1 == merge.p + merge.n)
+            return bad_merge(t, rank, merge, "expected two pieces and a space between them");
+        np_bytes left = {merge.p, (uint64_t)(space - merge.p)};
+        np_bytes right = {space + 1, merge.n - left.n - 1};
+        np_merge *m = &t->merge[rank];
+        m->left = find_text(t, left, (np_bytes){left.p, 0});
+        m->right = find_text(t, right, (np_bytes){right.p, 0});
+        m->merged = find_text(t, left, right);
+        if (m->left < 0 || m->right < 0)
+            return bad_merge(t, rank, merge, "a part of it is no token");
+        if (m->merged < 0)
+            return bad_merge(t, rank, merge, "its result is no token");
+        if (np_merge_rank(t, m->left, m->right) < 0)
+            slots_add(&t->merge_slots, np_hash_pair(m->left, m->right), rank);
+    }
+    return NEAP_OK;
+}
+
+static neap_status build(neap_tokenizer *t, const np_vocab *v)
+{
+    neap_status status = check_counts(t->ctx, v);
+    if (status == NEAP_OK)
+        status = np_pretokenizer_find(t->ctx, v->pre, &t->kind);
+    if (status == NEAP_OK)
+        status = check_pieces(t->ctx, v, &t->base);
+    if (status == NEAP_OK)
+        status = fill_tokens(t, v);
+    if (status == NEAP_OK)
+        status = fill_ids(t, v);
+    if (status == NEAP_OK)
+        status = fill_merges(t, v);
+    if (status == NEAP_OK)
+        status = collect_special(t);
+    if (status == NEAP_OK)
+        status = np_pretokenizer_new(t->ctx, t->kind, &t->pretokenizer);
+    if (!t->kind || !t->kind->ignore_merges)
+        slots_free(t->ctx, &t->piece_slots);
+    return status;
+}
+
+neap_status np_tokenizer_new(neap_context *ctx, const np_vocab *vocab, neap_tokenizer **out)
+{
+    *out = NULL;
+    neap_tokenizer *t = np_calloc(ctx, NEAP_MEM_HOST, sizeof *t);
+    if (!t)
+        return NEAP_ENOMEM;
+    t->ctx = ctx;
+    neap_status status = build(t, vocab);
+    if (status != NEAP_OK) {
+        np_tokenizer_free(t);
+        return status;
+    }
+    *out = t;
+    return NEAP_OK;
+}
+
+void np_tokenizer_free(neap_tokenizer *t)
+{
+    if (!t)
+        return;
+    neap_context *ctx = t->ctx;
+    np_pretokenizer_free(t->pretokenizer);
+    slots_free(ctx, &t->piece_slots);
+    slots_free(ctx, &t->merge_slots);
+    np_free(ctx, NEAP_MEM_HOST, t->offset, t->n_tokens * sizeof *t->offset);
+    np_free(ctx, NEAP_MEM_HOST, t->length, t->n_tokens * sizeof *t->length);
+    np_free(ctx, NEAP_MEM_HOST, t->type, t->n_tokens * sizeof *t->type);
+    np_free(ctx, NEAP_MEM_HOST, t->merge, t->n_merges * sizeof *t->merge);
+    np_free(ctx, NEAP_MEM_HOST, t->special, t->n_special * sizeof *t->special);
+    np_free(ctx, NEAP_MEM_HOST, t, sizeof *t);
+}
+
+/* ---- public look-ups --------------------------------------------------------------------------- */
+
+int32_t neap_tokenizer_size(const neap_tokenizer *t)
+{
+    return (int32_t)t->n_tokens;
+}
+
+int32_t neap_tokenizer_bos(const neap_tokenizer *t)
+{
+    return t->bos;
+}
+
+int32_t neap_tokenizer_eos(const neap_tokenizer *t)
+{
+    return t->eos;
+}
+
+bool neap_tokenizer_is_end(const neap_tokenizer *t, int32_t id)
+{
+    return id >= 0 && (uint32_t)id < t->n_tokens && (t->type[id] & NP_TOKEN_END) != 0;
+}
+
+bool neap_tokenizer_is_special(const neap_tokenizer *t, int32_t id)
+{
+    return id >= 0 && (uint32_t)id < t->n_tokens && !is_text_type(np_token_type_of(t, id));
+}
+
+int32_t neap_tokenizer_special(const neap_tokenizer *t, const char *text, size_t length)
+{
+    int32_t id = np_tokenizer_match_special(t, (np_bytes){(const uint8_t *)text, length}, false);
+    return id >= 0 && t->length[id] == length ? id : -1;
+}
