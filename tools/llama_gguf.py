@@ -87,7 +87,8 @@ def write(path, c, t, tensor_type, seed):
     w.add_head_count_kv(c.kv_heads)
     w.add_rope_freq_base(c.rope_base)
     w.add_layer_norm_rms_eps(c.eps)
-    w.add_file_type(int(gguf.LlamaFileType["ALL_F32" if tensor_type == "F32" else "MOSTLY_" + tensor_type]))
+    file_type = "ALL_F32" if tensor_type == "F32" else "MOSTLY_" + tensor_type
+    w.add_file_type(int(gguf.LlamaFileType[file_type]))
     w.add_vocab_size(c.vocab)
     w.add_rope_dimension_count(c.head_dim)
     w.add_add_space_prefix(False)

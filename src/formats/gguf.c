@@ -366,14 +366,15 @@ static bool is_integer(np_gguf_type type)
 
 static neap_status check_alignment(parse *p, const np_gguf_value *v)
 {
-    const bool integer = !v->is_array && is_integer(v->type);
-    const int64_t a = integer ? integer_of(v->type, v->data.p) : 0;
+    if (v->is_array || !is_integer(v->type))
+        return np_fail(p->ctx, NEAP_EFORMAT, "%s: key 'general.alignment' is %s%s, wanted u32",
+                       p->name, v->is_array ? "an array of " : "", np_gguf_type_name(v->type));
+    const int64_t a = integer_of(v->type, v->data.p);
     if (a < LEAST_ALIGNMENT || a > UINT32_MAX || (a & (a - 1)) != 0)
         return np_fail(p->ctx, NEAP_EFORMAT,
-                       "%s: key 'general.alignment': %s%s %" PRId64
+                       "%s: key 'general.alignment' is %" PRId64
                        ", wanted a power of two of at least %d",
-                       p->name, v->is_array ? "array of " : "", np_gguf_type_name(v->type), a,
-                       LEAST_ALIGNMENT);
+                       p->name, a, LEAST_ALIGNMENT);
     p->alignment = (uint32_t)a;
     return NEAP_OK;
 }
@@ -428,12 +429,10 @@ static int by_name(const np_gguf *g, uint32_t a, uint32_t b)
     return compare_bytes(g->tensors[a].name, g->tensors[b].name);
 }
 
-/* At the same place an empty tensor comes first, so that it is not found to overlap. */
 static int by_place(const np_gguf *g, uint32_t a, uint32_t b)
 {
-    const np_gguf_tensor *s = g->tensors + a, *t = g->tensors + b;
-    const uint8_t *p = s->data, *q = t->data;
-    return p != q ? (p > q) - (p < q) : (s->bytes > t->bytes) - (s->bytes < t->bytes);
+    const uint8_t *p = g->tensors[a].data, *q = g->tensors[b].data;
+    return (p > q) - (p < q);
 }
 
 /* Heap sort: no memory, no recursion, n log n whatever the file holds. */
@@ -477,11 +476,15 @@ static neap_status index_values(const np_gguf *g, uint32_t *index)
 static neap_status index_tensors(const np_gguf *g, uint32_t *index)
 {
     sort(g, index, g->n_tensors, by_place);
-    for (uint32_t i = 1; i < g->n_tensors; i++) {
-        const np_gguf_tensor *s = g->tensors + index[i - 1], *t = g->tensors + index[i];
-        if (s->bytes > 0 && (const uint8_t *)s->data + s->bytes > (const uint8_t *)t->data)
+    const np_gguf_tensor *last = NULL; /* that is not empty: an empty one may lie anywhere */
+    for (uint32_t i = 0; i < g->n_tensors; i++) {
+        const np_gguf_tensor *t = g->tensors + index[i];
+        if (t->bytes == 0)
+            continue;
+        if (last && (const uint8_t *)last->data + last->bytes > (const uint8_t *)t->data)
             return np_fail(g->ctx, NEAP_EFORMAT, "%s: tensors '%s' and '%s' overlap", g->name,
-                           show(s->name).text, show(t->name).text);
+                           show(last->name).text, show(t->name).text);
+        last = t;
     }
     sort(g, index, g->n_tensors, by_name);
     for (uint32_t i = 1; i < g->n_tensors; i++)
