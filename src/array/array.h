@@ -68,7 +68,6 @@ struct neap_array {
     neap_array *after; /* must have run before this node (effects in program order) */
     uint64_t sequence; /* program order within the process */
     neap_array *link;  /* next in the scope's list, or in a worklist while being released */
-    uint32_t mark, index; /* planner's: epoch and place */
     char *name;
     neap_array **in;
     neap_array *in_inline[NP_INLINE_INPUTS];

@@ -398,6 +398,18 @@ void np_ledger_set_active(neap_context *ctx, np_category c, uint64_t bytes)
     add(&ctx->ledger, 0, c, (int64_t)bytes, -(int64_t)bytes);
 }
 
+void np_ledger_note_peak(neap_context *ctx, np_category from, np_category to, uint64_t bytes)
+{
+    for (np_ledger *l = &ctx->ledger; l; l = l->parent) {
+        pthread_mutex_lock(&l->lock);
+        if (l->now.held == l->peak && l->peak_by_category[from] >= bytes) {
+            l->peak_by_category[from] -= bytes;
+            l->peak_by_category[to] += bytes;
+        }
+        pthread_mutex_unlock(&l->lock);
+    }
+}
+
 void np_ledger_recategorise(neap_context *ctx, np_category from, np_category to, uint64_t bytes)
 {
     add(&ctx->ledger, 0, from, -(int64_t)bytes, 0);

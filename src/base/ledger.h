@@ -64,6 +64,9 @@ void np_free_sized(neap_context *ctx, np_category category, void *p);
  * `from` and `to` may differ, so that an arena is split into activations and scratch. */
 void np_ledger_set_idle(neap_context *ctx, np_category category, uint64_t bytes);   /* active -> idle */
 void np_ledger_set_active(neap_context *ctx, np_category category, uint64_t bytes); /* idle -> active */
+/* If what is held now is the peak, its record counts `bytes` of `from` as `to`: an arena is taken
+ * whole and split into activations and scratch by the plan. */
+void np_ledger_note_peak(neap_context *ctx, np_category from, np_category to, uint64_t bytes);
 /* Moves active bytes from one category to another. */
 void np_ledger_recategorise(neap_context *ctx, np_category from, np_category to, uint64_t bytes);
 

@@ -1,0 +1,228 @@
+/* eval.c - free-form evaluation: roots to values, through the cache of plans. */
+#include <string.h>
+#include <time.h>
+
+#include "eval/arena.h"
+#include "eval/run.h"
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* What one evaluation holds on to. */
+typedef struct evaluation {
+    neap_context *ctx;
+    np_graph graph;
+    np_plan_key key;
+    neap_plan *plan;
+    bool cached;
+    neap_array **roots;
+    int n_roots;
+    neap_array **values;
+    neap_state **states;
+    np_buffer **outputs;
+} evaluation;
+
+/* ---- binding a plan to this graph ------------------------------------------------------------- */
+
+/* A plan found in the cache was made from another graph of the same structure: its values and states
+ * are the ones at the same entries of this one. Both tables were filled in order of first use. */
+static bool bind_tables(evaluation *v)
+{
+    const neap_plan *p = v->plan;
+    v->values = np_calloc(v->ctx, NEAP_MEM_GRAPH, (p->n_values + 1) * sizeof *v->values);
+    v->states = np_calloc(v->ctx, NEAP_MEM_GRAPH, (p->n_states + 1) * sizeof *v->states);
+    v->outputs = np_calloc(v->ctx, NEAP_MEM_GRAPH, (p->n_outputs + 1) * sizeof *v->outputs);
+    if (!v->values || !v->states || !v->outputs)
+        return false;
+    for (uint32_t i = 0; i < p->n_values; i++)
+        v->values[i] = v->graph.entries[p->value_entry[i]].array;
+    for (uint32_t i = 0; i < p->n_states; i++)
+        v->states[i] = v->graph.entries[p->state_entry[i]].array->state;
+    return true;
+}
+
+static neap_status take_outputs(evaluation *v)
+{
+    const neap_plan *p = v->plan;
+    for (uint32_t i = 0; i < p->n_outputs; i++) {
+        v->outputs[i] = np_buffer_new(v->ctx, NEAP_MEM_ACTIVATIONS, p->output_bytes[i], false);
+        if (!v->outputs[i]) {
+            neap_context *c = v->ctx;
+            np_fail_prefix(c, "needs at least %llu bytes for results and %llu for the arena",
+                           (unsigned long long)p->info.output_bytes,
+                           (unsigned long long)p->info.arena_bytes);
+            return c->status;
+        }
+    }
+    return NEAP_OK;
+}
+
+/* ---- afterwards --------------------------------------------------------------------------------- */
+
+static bool covers(const neap_array *target, const neap_state *s)
+{
+    return neap_array_size(target) == np_size(s->rank, s->shape);
+}
+
+void np_effect_done(neap_array *a)
+{
+    neap_state *s = a->state;
+    s->done = a->version;
+    if (covers(a->in[1], s))
+        s->poisoned = false;
+    np_array_finish_effect(a);
+    if (s->last == a) {
+        s->last = NULL;
+        neap_release(a);
+    }
+}
+
+/* Roots get their buffers, effects are finished; twins of a root copy nothing: they have own outputs. */
+static void finish(evaluation *v)
+{
+    const neap_plan *p = v->plan;
+    for (size_t i = 0; i < v->graph.n; i++) {
+        neap_array *a = v->graph.entries[i].array;
+        if (np_graph_runs(a) && (a->op->flags & NP_OP_EFFECT))
+            np_effect_done(a);
+    }
+    for (uint32_t i = 0; i < p->n_outputs; i++) {
+        np_array_become_value(v->roots[p->output_root[i]], v->outputs[i]);
+        v->outputs[i] = NULL;
+    }
+}
+
+static void let_go(evaluation *v)
+{
+    neap_context *c = v->ctx;
+    const neap_plan *p = v->plan;
+    if (p) {
+        for (uint32_t i = 0; v->outputs && i < p->n_outputs; i++)
+            np_buffer_release(v->outputs[i]);
+        np_free(c, NEAP_MEM_GRAPH, v->values, (p->n_values + 1) * sizeof *v->values);
+        np_free(c, NEAP_MEM_GRAPH, v->states, (p->n_states + 1) * sizeof *v->states);
+        np_free(c, NEAP_MEM_GRAPH, v->outputs, (p->n_outputs + 1) * sizeof *v->outputs);
+        if (!v->cached)
+            np_plan_destroy(v->plan);
+    }
+    np_plan_key_free(c, &v->key);
+    np_graph_free(&v->graph);
+}
+
+/* ---- one evaluation -------------------------------------------------------------------------------- */
+
+static neap_status find_or_build(evaluation *v)
+{
+    np_engine *e = np_engine_of(v->ctx);
+    if (!e)
+        return NEAP_ENOMEM;
+    double t0 = seconds();
+    neap_status status = np_plan_key_make(&v->graph, &v->key);
+    if (status != NEAP_OK)
+        return status;
+    v->plan = np_plan_cache_find(v->ctx, &v->key);
+    if (v->plan) {
+        v->cached = true;
+        e->stats.plan_cache_hits++;
+    } else {
+        status = np_plan_build(&v->graph, false, &v->plan);
+        if (status == NEAP_OK)
+            v->cached = np_plan_cache_add(v->ctx, &v->key, v->plan);
+        e->stats.plans++;
+    }
+    e->stats.plan_seconds += seconds() - t0;
+    return status;
+}
+
+static neap_status evaluate(evaluation *v)
+{
+    neap_status status = np_graph_gather(v->ctx, v->n_roots, v->roots, &v->graph);
+    if (status == NEAP_OK)
+        status = find_or_build(v);
+    if (status == NEAP_OK && !bind_tables(v))
+        status = v->ctx->status;
+    if (status == NEAP_OK)
+        status = take_outputs(v);
+    if (status == NEAP_OK)
+        status = np_run_reserve(v->plan, v->states);
+    if (status == NEAP_OK) {
+        np_binding with = {v->values, v->states, v->outputs};
+        np_run_bind(v->plan, &with);
+        status = np_run_steps(v->plan, v->states);
+    }
+    if (status == NEAP_OK)
+        finish(v);
+    let_go(v);
+    return status;
+}
+
+/* Roots that are values already, or named twice, need nothing. */
+static int pending(int n, neap_array *const *roots, neap_array **out)
+{
+    int m = 0;
+    for (int i = 0; i < n; i++) {
+        bool seen = neap_array_is_value(roots[i]) || roots[i]->done;
+        for (int j = 0; j < m && !seen; j++)
+            seen = out[j] == roots[i];
+        if (!seen)
+            out[m++] = roots[i];
+    }
+    return m;
+}
+
+static neap_status stored_error(void)
+{
+    neap_context *c = np_scope_context();
+    if (!c)
+        return NEAP_ENOCONTEXT;
+    neap_status status = c->status != NEAP_OK ? c->status : NEAP_EINVAL;
+    c->status = NEAP_OK; /* the text stays readable until the next error */
+    return status;
+}
+
+neap_status neap_eval_all(int n, neap_array *const *roots)
+{
+    for (int i = 0; i < n; i++)
+        if (!roots[i])
+            return stored_error();
+    neap_context *ctx = NULL;
+    for (int i = 0; i < n && !ctx; i++)
+        if (!neap_array_is_value(roots[i]))
+            ctx = roots[i]->ctx;
+    if (!ctx)
+        return NEAP_OK;
+    size_t bytes = (size_t)n * sizeof(neap_array *);
+    evaluation v = {.ctx = ctx};
+    v.roots = np_alloc(ctx, NEAP_MEM_GRAPH, bytes);
+    neap_status status = NEAP_ENOMEM;
+    if (v.roots) {
+        v.n_roots = pending(n, roots, v.roots);
+        status = v.n_roots ? evaluate(&v) : NEAP_OK;
+        np_free(ctx, NEAP_MEM_GRAPH, v.roots, bytes);
+    }
+    ctx->status = NEAP_OK; /* reported: the context can be used again, the text stays readable */
+    return status;
+}
+
+neap_status neap_eval(neap_array *root)
+{
+    return neap_eval_all(1, &root);
+}
+
+neap_status neap_state_flush(neap_state *s)
+{
+    return s->last ? neap_eval(s->last) : NEAP_OK;
+}
+
+void neap_context_eval_stats(const neap_context *ctx, neap_eval_stats *out)
+{
+    neap_eval_stats none = {.size = sizeof none};
+    const np_engine *e = ctx->slot[NP_SLOT_ARENA];
+    size_t n = out->size < sizeof none ? out->size : sizeof none;
+    memcpy(out, e ? &e->stats : &none, n);
+    out->size = n;
+}

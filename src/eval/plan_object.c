@@ -1,0 +1,214 @@
+/* plan_object.c - plans that the user holds: made once, run many times with new parameter values. */
+#include <string.h>
+
+#include "eval/arena.h"
+#include "eval/run.h"
+
+void np_effect_done(neap_array *a);
+
+/* Recorded writes that the plan takes run with the plan only: they are pending no longer. */
+static void adopt_effects(const np_graph *g)
+{
+    for (size_t i = 0; i < g->n; i++) {
+        neap_array *a = g->entries[i].array;
+        if (!np_graph_runs(a) || !(a->op->flags & NP_OP_EFFECT))
+            continue;
+        neap_state *s = a->state;
+        if (s->last == a) {
+            s->last = NULL;
+            neap_release(a);
+        }
+        s->written = s->done;
+    }
+}
+
+/* Arrays for the outputs, without bytes yet. */
+static neap_status make_outputs(neap_plan *p, const np_graph *g)
+{
+    neap_status status = neap_scope_push(p->ctx);
+    if (status != NEAP_OK)
+        return status;
+    for (uint32_t i = 0; status == NEAP_OK && i < p->n_outputs; i++) {
+        const neap_array *root = g->roots[p->output_root[i]];
+        neap_array *a = np_array_new(p->ctx);
+        if (!a) {
+            status = NEAP_ENOMEM;
+            break;
+        }
+        a->dtype = root->dtype;
+        a->rank = root->rank;
+        memcpy(a->shape, root->shape, sizeof a->shape);
+        np_row_major(a->rank, a->shape, a->strides);
+        p->outputs[i] = neap_retain(a);
+    }
+    neap_scope_pop(p->ctx);
+    return status;
+}
+
+static neap_status set_params(neap_plan *p, int n, neap_param *const *params)
+{
+    p->n_params = (uint32_t)n;
+    size_t bytes = (size_t)n * sizeof *params;
+    p->params = np_alloc(p->ctx, NEAP_MEM_GRAPH, bytes);
+    if (!p->params)
+        return NEAP_ENOMEM;
+    memcpy(p->params, params, bytes);
+    return NEAP_OK;
+}
+
+neap_status neap_plan_make(neap_context *ctx, int n_roots, neap_array *const *roots, int n_params,
+                           neap_param *const *params, neap_plan **out)
+{
+    *out = NULL;
+    if (ctx->status != NEAP_OK)
+        return ctx->status;
+    for (int i = 0; i < n_roots; i++)
+        if (!roots[i])
+            return np_fail(ctx, NEAP_EINVAL, "plan: root %d is NULL", i);
+    np_engine *e = np_engine_of(ctx);
+    np_graph g;
+    neap_plan *p = NULL;
+    neap_status status = e ? np_graph_gather(ctx, n_roots, roots, &g) : NEAP_ENOMEM;
+    if (status != NEAP_OK)
+        return status;
+    status = np_plan_build(&g, true, &p);
+    if (status == NEAP_OK)
+        status = set_params(p, n_params, params);
+    if (status == NEAP_OK)
+        status = make_outputs(p, &g);
+    if (status == NEAP_OK) {
+        adopt_effects(&g);
+        e->stats.plans++;
+        e->stats.plan_seconds += p->info.plan_seconds;
+        *out = p;
+    } else {
+        neap_plan_free(p);
+    }
+    np_graph_free(&g);
+    return status;
+}
+
+void neap_plan_free(neap_plan *p)
+{
+    if (!p)
+        return;
+    if (p->params)
+        np_free(p->ctx, NEAP_MEM_GRAPH, p->params, p->n_params * sizeof *p->params);
+    np_plan_destroy(p);
+}
+
+static neap_status reserve(neap_plan *p)
+{
+    for (uint32_t i = 0; i < p->n_outputs; i++) {
+        neap_array *a = p->outputs[i];
+        if (!a->buffer)
+            a->buffer = np_buffer_new(p->ctx, NEAP_MEM_ACTIVATIONS, p->output_bytes[i], true);
+        if (!a->buffer)
+            return p->ctx->status;
+    }
+    return np_run_reserve(p, p->states);
+}
+
+neap_status neap_plan_reserve(neap_plan *p)
+{
+    return reserve(p);
+}
+
+static neap_status bind(neap_plan *p)
+{
+    size_t bytes = (p->n_outputs + 1) * sizeof(np_buffer *);
+    np_buffer **outputs = np_alloc(p->ctx, NEAP_MEM_GRAPH, bytes);
+    if (!outputs)
+        return NEAP_ENOMEM;
+    for (uint32_t i = 0; i < p->n_outputs; i++)
+        outputs[i] = p->outputs[i]->buffer;
+    np_binding with = {p->values, p->states, outputs};
+    np_run_bind(p, &with);
+    np_free(p->ctx, NEAP_MEM_GRAPH, outputs, bytes);
+    p->bound = true;
+    return NEAP_OK;
+}
+
+static neap_status check_states(const neap_plan *p)
+{
+    for (uint32_t i = 0; i < p->n_states; i++) {
+        const neap_state *s = p->states[i];
+        if (s->last)
+            return np_fail(p->ctx, NEAP_EINVAL,
+                           "state %s has recorded writes that have not run: flush it first", s->name);
+        if (s->poisoned)
+            return np_fail(p->ctx, NEAP_EPOISONED,
+                           "state %s was left half-written by a failed evaluation", s->name);
+    }
+    return NEAP_OK;
+}
+
+neap_status neap_plan_run(neap_plan *p, const int64_t *values)
+{
+    neap_context *ctx = p->ctx;
+    neap_status status = ctx->status;
+    for (uint32_t i = 0; status == NEAP_OK && i < p->n_params; i++)
+        status = neap_param_set(p->params[i], values[i]);
+    if (status == NEAP_OK)
+        status = check_states(p);
+    if (status == NEAP_OK && (!p->bound || p->arena_base != np_arena_base(ctx))) {
+        status = reserve(p);
+        if (status == NEAP_OK)
+            status = bind(p);
+    }
+    if (status != NEAP_OK)
+        return status;
+    status = np_run_steps(p, p->states);
+    for (uint32_t i = 0; i < p->n_states; i++)
+        p->states[i]->written = p->states[i]->done += p->state_writes[i];
+    np_engine *e = np_engine_of(ctx);
+    e->stats.runs++;
+    e->stats.steps += p->n_steps;
+    return status;
+}
+
+const neap_array *neap_plan_output(const neap_plan *p, int i)
+{
+    for (uint32_t k = 0; k < p->n_outputs; k++)
+        if (p->output_root[k] == (uint32_t)i)
+            return p->outputs[k];
+    return NULL;
+}
+
+void neap_plan_describe(const neap_plan *p, neap_plan_info *info)
+{
+    neap_plan_info i = p->info;
+    for (uint32_t s = 0; s < p->n_states; s++)
+        if (!p->states[s]->buffer)
+            i.state_bytes += np_ledger_rounded(neap_state_bytes(p->states[s]));
+    size_t n = info->size < sizeof i ? info->size : sizeof i;
+    i.size = n;
+    memcpy(info, &i, n);
+}
+
+void neap_plan_at_peak(const neap_plan *p, bool (*visit)(void *user, const neap_plan_alive *alive),
+                       void *user)
+{
+    uint32_t at = (uint32_t)p->info.peak_step;
+    for (uint32_t i = 0; i < p->n_steps; i++) {
+        const np_step *s = &p->steps[i];
+        for (int part = 0; part < 2; part++) { /* the result, then its scratch */
+            uint32_t b = part ? s->scratch : s->block;
+            if (b == NP_NONE || p->blocks[b].first > at)
+                continue;
+            /* Of blocks that share a place, the one that is alive is the last begun. */
+            const np_block *owner = &p->blocks[p->blocks[b].owner];
+            if (owner->last < at || p->blocks[b].last < at || p->blocks[b].bytes == 0)
+                continue;
+            neap_plan_alive a = {.name = part ? "scratch" : s->name, .op = s->op->name,
+                                 .bytes = p->blocks[b].bytes};
+            if (!part) {
+                a.rank = s->out->rank;
+                a.dtype = (neap_dtype)s->out->dtype;
+                memcpy(a.shape, s->out->shape, sizeof a.shape);
+            }
+            if (!visit(user, &a))
+                return;
+        }
+    }
+}

@@ -1,0 +1,140 @@
+/* run.c - see run.h. One arena a context, grown to its largest plan, idle between runs. */
+#include "eval/run.h"
+
+#include <string.h>
+
+#include "eval/arena.h"
+
+static uint64_t state_need(const neap_plan *p, neap_state *const *states)
+{
+    uint64_t need = 0;
+    for (uint32_t i = 0; i < p->n_states; i++)
+        if (!states[i]->buffer)
+            need += np_ledger_rounded(neap_state_bytes(states[i]));
+    return need;
+}
+
+neap_status np_run_reserve(neap_plan *p, neap_state *const *states)
+{
+    neap_context *ctx = p->ctx;
+    uint64_t need = state_need(p, states), limit = ctx->ledger.limit;
+    uint64_t grown = np_arena_growth(ctx, p->info.arena_bytes);
+    uint64_t held = np_ledger_held(&ctx->ledger);
+    if (limit != UINT64_MAX && held + need + grown > limit) {
+        neap_context_trim(ctx); /* the arena too: a larger one replaces it */
+        grown = np_arena_growth(ctx, p->info.arena_bytes);
+        held = np_ledger_held(&ctx->ledger);
+        if (held + need + grown > limit)
+            return np_fail(ctx, NEAP_ENOMEM,
+                           "needs at least %llu bytes, the limit is %llu: held %llu, states %llu, "
+                           "activations %llu, scratch %llu",
+                           (unsigned long long)(held + need + grown), (unsigned long long)limit,
+                           (unsigned long long)held, (unsigned long long)need,
+                           (unsigned long long)(p->info.arena_bytes - p->info.scratch_bytes),
+                           (unsigned long long)p->info.scratch_bytes);
+    }
+    for (uint32_t i = 0; i < p->n_states; i++)
+        if (np_state_materialise(states[i]) != NEAP_OK)
+            return ctx->status;
+    return np_arena_grow(ctx, p->info.arena_bytes, p->info.scratch_bytes);
+}
+
+static uint8_t *storage_of(const neap_plan *p, const np_plan_operand *o, const np_binding *with,
+                           uint8_t *arena)
+{
+    switch (o->kind) {
+    case NP_IN_VALUE: return with->values[o->source]->buffer->data;
+    case NP_IN_STATE: return with->states[o->source]->buffer->data;
+    case NP_IN_ARENA: return arena ? arena + p->blocks[o->source].offset : NULL;
+    default: return with->outputs[o->source] ? with->outputs[o->source]->data : NULL;
+    }
+}
+
+void np_run_bind(neap_plan *p, const np_binding *with)
+{
+    uint8_t *arena = np_arena_base(p->ctx);
+    for (uint32_t i = 0; i < p->n_operands; i++) {
+        np_plan_operand *o = &p->operands[i];
+        uint8_t *s = storage_of(p, o, with, arena);
+        o->operand.data = s ? s + o->offset : NULL;
+    }
+    for (uint32_t i = 0; i < p->n_dynamic; i++) { /* their storage; the run adds the rest */
+        np_plan_operand *o = &p->operands[p->dynamic[i]];
+        o->base = storage_of(p, o, with, arena);
+    }
+    p->arena_base = arena;
+}
+
+/* First and one-past-last byte that an operand can touch stay inside its storage. */
+static bool inside(const np_plan_operand *o, int64_t start)
+{
+    const np_operand *v = &o->operand;
+    int64_t low = start, high = start, size = np_element_bytes((neap_dtype)v->dtype);
+    for (int d = 0; d < v->rank; d++) {
+        if (v->shape[d] == 0)
+            return true;
+        int64_t reach = (v->shape[d] - 1) * v->strides[d] * size;
+        *(reach < 0 ? &low : &high) += reach;
+    }
+    return low >= 0 && (uint64_t)(high + size) <= o->storage_bytes;
+}
+
+static neap_status set_dynamic(neap_plan *p)
+{
+    for (uint32_t i = 0; i < p->n_dynamic; i++) {
+        np_plan_operand *o = &p->operands[p->dynamic[i]];
+        if (o->extent) {
+            if (o->extent->value > o->capacity)
+                return np_fail(p->ctx, NEAP_ELIMIT, "parameter %s: %lld, the capacity is %lld",
+                               o->extent->name, (long long)o->extent->value,
+                               (long long)o->capacity);
+            o->operand.shape[o->dynamic_dim] = o->extent->value;
+        }
+        if (o->shift) {
+            int64_t start = o->offset + o->shift->value * o->shift_bytes;
+            if (!inside(o, start))
+                return np_fail(p->ctx, NEAP_ELIMIT, "parameter %s: %lld reaches past its array",
+                               o->shift->name, (long long)o->shift->value);
+            o->operand.data = o->base + start;
+        }
+    }
+    return NEAP_OK;
+}
+
+static void poison(const neap_plan *p, neap_state *const *states, uint32_t failed)
+{
+    for (uint32_t i = 0; i <= failed && i < p->n_steps; i++) {
+        const np_step *s = &p->steps[i];
+        if (!(s->op->flags & NP_OP_EFFECT) || (s->op->flags & NP_OP_APPENDS))
+            continue;
+        for (uint32_t k = 0; k < p->n_states; k++) {
+            const np_buffer *b = states[k]->buffer;
+            const uint8_t *at = s->in[1]->data;
+            if (at >= (uint8_t *)b->data && at < (uint8_t *)b->data + b->bytes)
+                states[k]->poisoned = true;
+        }
+    }
+}
+
+neap_status np_run_steps(neap_plan *p, neap_state *const *states)
+{
+    neap_context *ctx = p->ctx;
+    neap_status status = set_dynamic(p);
+    if (status != NEAP_OK)
+        return status;
+    uint8_t *arena = np_arena_begin(ctx, p->info.scratch_bytes);
+    for (uint32_t i = 0; i < p->n_steps; i++) {
+        const np_step *s = &p->steps[i];
+        np_call call = {.ctx = ctx, .op = s->op, .attr = s->attr, .n_in = s->n_in, .in = s->in,
+                        .out = s->out,
+                        .scratch = s->scratch == NP_NONE ? NULL : arena + p->blocks[s->scratch].offset};
+        status = s->op->run(&call);
+        if (status != NEAP_OK) {
+            np_fail_prefix(ctx, "%s", s->name);
+            poison(p, states, i);
+            break;
+        }
+    }
+    np_arena_end(ctx, p->info.scratch_bytes);
+    return status;
+}

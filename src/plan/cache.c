@@ -1,0 +1,160 @@
+/* cache.c - plans of free-form evaluations by the structure of their graphs: ops, attributes, shapes,
+ * wiring. Least recently used first out, under a cap of bytes. */
+#include <string.h>
+
+#include "plan/plan.h"
+
+enum { MAX_CACHED_NODES = 4096 };
+
+typedef struct np_cached {
+    struct np_cached *next; /* most recently used first */
+    np_plan_key key;
+    neap_plan *plan;
+    uint64_t bytes;
+} np_cached;
+
+typedef struct np_plan_cache {
+    np_cached *first;
+    uint64_t bytes;
+} np_plan_cache;
+
+static bool put(const np_graph *g, np_plan_key *k, const void *p, size_t n)
+{
+    if (!np_grow(g->ctx, NEAP_MEM_GRAPH, &k->bytes, &k->capacity, k->n + n, 1))
+        return false;
+    memcpy(k->bytes + k->n, p, n);
+    k->n += n;
+    return true;
+}
+
+static bool put_index(const np_graph *g, np_plan_key *k, const neap_array *a)
+{
+    uint32_t e = a ? np_graph_find(g, a) : NP_NONE;
+    return put(g, k, &e, sizeof e);
+}
+
+/* States are told apart by the order in which they appear, not by name or address. */
+static bool put_state(const np_graph *g, np_plan_key *k, const neap_array *a, uint32_t e)
+{
+    uint32_t first = e;
+    for (uint32_t i = 0; i < e; i++) {
+        if (g->entries[i].array->state == a->state) {
+            first = i;
+            break;
+        }
+    }
+    uint64_t id[2] = {first, a->version - a->state->done};
+    return put(g, k, id, sizeof id);
+}
+
+static bool put_entry(const np_graph *g, np_plan_key *k, uint32_t e)
+{
+    const neap_array *a = g->entries[e].array;
+    uint8_t head[4] = {a->dtype, a->rank, (uint8_t)((a->base ? 1 : 0) | (a->done ? 2 : 0)), a->packed};
+    bool ok = put(g, k, head, sizeof head) && put(g, k, a->shape, a->rank * sizeof a->shape[0]) &&
+              put(g, k, &a->op, sizeof a->op) && put_index(g, k, a->after);
+    if (a->base)
+        return ok && put_index(g, k, a->base) && put(g, k, &a->offset, sizeof a->offset) &&
+               put(g, k, a->strides, a->rank * sizeof a->strides[0]);
+    if (!a->op || a->done)
+        return ok;
+    if (a->state && !put_state(g, k, a, e))
+        return false;
+    ok = ok && put(g, k, a->attr, sizeof a->attr) && put(g, k, &a->n_in, sizeof a->n_in);
+    for (uint32_t i = 0; ok && i < a->n_in; i++)
+        ok = put_index(g, k, a->in[i]);
+    return ok;
+}
+
+neap_status np_plan_key_make(const np_graph *g, np_plan_key *k)
+{
+    *k = (np_plan_key){0};
+    if (g->has_params || g->n > MAX_CACHED_NODES)
+        return NEAP_OK;
+    bool ok = true;
+    for (uint32_t e = 0; ok && e < g->n; e++)
+        ok = put_entry(g, k, e);
+    for (int r = 0; ok && r < g->n_roots; r++)
+        ok = put_index(g, k, g->roots[r]);
+    if (!ok) {
+        np_plan_key_free(g->ctx, k);
+        return NEAP_ENOMEM;
+    }
+    k->hash = 14695981039346656037u;
+    for (size_t i = 0; i < k->n; i++)
+        k->hash = (k->hash ^ k->bytes[i]) * 1099511628211u;
+    return NEAP_OK;
+}
+
+void np_plan_key_free(neap_context *ctx, np_plan_key *k)
+{
+    np_free(ctx, NEAP_MEM_GRAPH, k->bytes, k->capacity);
+    *k = (np_plan_key){0};
+}
+
+static void drop(neap_context *ctx, np_cached *c)
+{
+    np_plan_key_free(ctx, &c->key);
+    np_plan_destroy(c->plan);
+    np_free(ctx, NEAP_MEM_GRAPH, c, sizeof *c);
+}
+
+void np_plan_cache_shrink(neap_context *ctx, uint64_t bytes)
+{
+    np_plan_cache *cache = ctx->slot[NP_SLOT_PLANS];
+    while (cache && cache->first && cache->bytes > bytes) {
+        np_cached **last = &cache->first;
+        while ((*last)->next)
+            last = &(*last)->next;
+        np_cached *c = *last;
+        *last = NULL;
+        cache->bytes -= c->bytes;
+        drop(ctx, c);
+    }
+}
+
+static void free_cache(neap_context *ctx, void *p)
+{
+    np_plan_cache_shrink(ctx, 0);
+    np_free(ctx, NEAP_MEM_GRAPH, p, sizeof(np_plan_cache));
+}
+
+neap_plan *np_plan_cache_find(neap_context *ctx, const np_plan_key *k)
+{
+    np_plan_cache *cache = ctx->slot[NP_SLOT_PLANS];
+    if (!cache || !k->n)
+        return NULL;
+    for (np_cached **at = &cache->first, *c; (c = *at); at = &c->next) {
+        if (c->key.hash == k->hash && c->key.n == k->n && !memcmp(c->key.bytes, k->bytes, k->n)) {
+            *at = c->next;
+            c->next = cache->first;
+            cache->first = c;
+            return c->plan;
+        }
+    }
+    return NULL;
+}
+
+bool np_plan_cache_add(neap_context *ctx, np_plan_key *k, neap_plan *p)
+{
+    uint64_t bytes = p->info.plan_bytes + k->capacity + sizeof(np_cached);
+    if (!k->n || bytes > ctx->plan_cache_bytes / 4)
+        return false;
+    np_plan_cache *cache = ctx->slot[NP_SLOT_PLANS];
+    if (!cache) {
+        cache = np_calloc(ctx, NEAP_MEM_GRAPH, sizeof *cache);
+        if (!cache)
+            return false;
+        ctx->slot[NP_SLOT_PLANS] = cache;
+        ctx->slot_free[NP_SLOT_PLANS] = free_cache;
+    }
+    np_plan_cache_shrink(ctx, ctx->plan_cache_bytes - bytes);
+    np_cached *c = np_calloc(ctx, NEAP_MEM_GRAPH, sizeof *c);
+    if (!c)
+        return false;
+    *c = (np_cached){cache->first, *k, p, bytes};
+    cache->first = c;
+    cache->bytes += bytes;
+    *k = (np_plan_key){0};
+    return true;
+}

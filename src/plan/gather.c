@@ -1,0 +1,185 @@
+/* gather.c - every array that the roots reach, each once, in program order.
+ *
+ * The list of entries is the queue of the walk itself: no recursion, no stack. Values may be shared
+ * between contexts, so nothing is written into arrays; a hash table finds an array's entry. */
+#include <string.h>
+
+#include "plan/plan.h"
+
+extern const np_op np_op_state_read;
+
+static size_t hash_pointer(const void *p)
+{
+    uint64_t x = (uint64_t)(uintptr_t)p >> 6;
+    x *= 0x9E3779B97F4A7C15u;
+    return (size_t)(x >> 20);
+}
+
+uint32_t np_graph_find(const np_graph *g, const neap_array *a)
+{
+    for (size_t i = hash_pointer(a) & (g->table_size - 1);; i = (i + 1) & (g->table_size - 1)) {
+        uint32_t e = g->table[i];
+        if (e == NP_NONE || g->entries[e].array == a)
+            return e;
+    }
+}
+
+static void insert(np_graph *g, uint32_t e)
+{
+    size_t i = hash_pointer(g->entries[e].array) & (g->table_size - 1);
+    while (g->table[i] != NP_NONE)
+        i = (i + 1) & (g->table_size - 1);
+    g->table[i] = e;
+}
+
+static bool rebuild_table(np_graph *g, size_t size)
+{
+    uint32_t *t = np_alloc(g->ctx, NEAP_MEM_GRAPH, size * sizeof *t);
+    if (!t)
+        return false;
+    np_free(g->ctx, NEAP_MEM_GRAPH, g->table, g->table_size * sizeof *t);
+    g->table = t;
+    g->table_size = size;
+    memset(t, 0xff, size * sizeof *t);
+    for (size_t i = 0; i < g->n; i++)
+        insert(g, (uint32_t)i);
+    return true;
+}
+
+static bool visit(np_graph *g, neap_array *a)
+{
+    if (!a || np_graph_find(g, a) != NP_NONE)
+        return true;
+    if (g->n == NP_NONE - 1 ||
+        !np_grow(g->ctx, NEAP_MEM_GRAPH, &g->entries, &g->capacity, g->n + 1, sizeof *g->entries))
+        return false;
+    if (2 * (g->n + 1) > g->table_size && !rebuild_table(g, 2 * g->table_size))
+        return false;
+    g->entries[g->n] = (np_entry){a, (uint32_t)g->n, NP_NONE, NP_NONE};
+    insert(g, (uint32_t)g->n++);
+    return true;
+}
+
+bool np_graph_runs(const neap_array *a)
+{
+    return a->op && !(a->op->flags & NP_OP_STATE_READ) && !a->done;
+}
+
+static bool check_read(const neap_array *a)
+{
+    const neap_state *s = a->state;
+    if (s->poisoned) {
+        np_fail(a->ctx, NEAP_EPOISONED, "state %s was left half-written by a failed evaluation: "
+                "reset it or write it whole", s->name);
+        return false;
+    }
+    if (a->version < s->done) {
+        np_fail(a->ctx, NEAP_ESTALE, "a read of state %s after %llu writes is evaluated after %llu",
+                s->name, (unsigned long long)a->version, (unsigned long long)s->done);
+        return false;
+    }
+    return true;
+}
+
+/* A poisoned state may be written whole: its target is then no real read. */
+static bool is_target(const neap_array *reader, uint32_t input)
+{
+    return (reader->op->flags & NP_OP_EFFECT) && input == 1;
+}
+
+static bool visit_inputs(np_graph *g, neap_array *a)
+{
+    if (a->shift || a->extent)
+        g->has_params = true;
+    if (a->base && !visit(g, a->base))
+        return false;
+    if (a->after && !visit(g, a->after))
+        return false;
+    if (a->done)
+        return true;
+    for (uint32_t i = 0; i < a->n_in; i++) {
+        const neap_array *s = np_storage(a->in[i]);
+        if (s->op == &np_op_state_read && !is_target(a, i) && !check_read(s))
+            return false;
+        if (!visit(g, a->in[i]))
+            return false;
+    }
+    return true;
+}
+
+/* ---- program order: heap sort, in place --------------------------------------------------------- */
+
+static uint64_t sort_key(const np_entry *e)
+{
+    const neap_array *a = e->array;
+    bool is_value = a->buffer && !a->base;
+    return is_value ? 0 : a->sequence + 1;
+}
+
+static void sift(np_entry *e, size_t i, size_t n)
+{
+    np_entry x = e[i];
+    for (size_t child; (child = 2 * i + 1) < n; i = child) {
+        if (child + 1 < n && sort_key(&e[child + 1]) > sort_key(&e[child]))
+            child++;
+        if (sort_key(&e[child]) <= sort_key(&x))
+            break;
+        e[i] = e[child];
+    }
+    e[i] = x;
+}
+
+/* Values keep the order in which the walk met them, or equal graphs would get different keys. */
+static void sort_entries(np_graph *g)
+{
+    size_t values = 0;
+    for (size_t i = 0; i < g->n; i++) {
+        if (sort_key(&g->entries[i]) == 0) {
+            np_entry e = g->entries[i];
+            g->entries[i] = g->entries[values];
+            g->entries[values++] = e;
+        }
+    }
+    np_entry *e = g->entries + values;
+    size_t n = g->n - values;
+    for (size_t i = n / 2; i-- > 0;)
+        sift(e, i, n);
+    for (size_t m = n; m-- > 1;) {
+        np_entry top = e[0];
+        e[0] = e[m];
+        e[m] = top;
+        sift(e, 0, m);
+    }
+    for (size_t i = 0; i < g->n; i++)
+        g->entries[i].canonical = (uint32_t)i;
+}
+
+neap_status np_graph_gather(neap_context *ctx, int n_roots, neap_array *const *roots, np_graph *g)
+{
+    *g = (np_graph){.ctx = ctx, .roots = roots, .n_roots = n_roots};
+    bool ok = rebuild_table(g, 64);
+    for (int i = 0; ok && i < n_roots; i++) {
+        const neap_array *s = np_storage(roots[i]);
+        ok = (s->op != &np_op_state_read || check_read(s)) && visit(g, roots[i]);
+    }
+    for (size_t i = 0; ok && i < g->n; i++)
+        ok = visit_inputs(g, g->entries[i].array);
+    if (ok) {
+        sort_entries(g);
+        memset(g->table, 0xff, g->table_size * sizeof *g->table);
+        for (size_t i = 0; i < g->n; i++)
+            insert(g, (uint32_t)i);
+        return NEAP_OK;
+    }
+    np_graph_free(g);
+    return ctx->status;
+}
+
+void np_graph_free(np_graph *g)
+{
+    if (!g->ctx)
+        return;
+    np_free(g->ctx, NEAP_MEM_GRAPH, g->entries, g->capacity * sizeof *g->entries);
+    np_free(g->ctx, NEAP_MEM_GRAPH, g->table, g->table_size * sizeof *g->table);
+    *g = (np_graph){0};
+}

@@ -1,0 +1,133 @@
+/* plan.h - from a graph to steps with places in one arena. Pure: no kernel runs here, nothing of the
+ * arena is allocated.
+ *
+ *   gather    every array that the roots reach, in program order        gather.c
+ *   simplify  equal computations become one                             simplify.c
+ *   build     steps, operands, lifetimes, take-overs, hazards           build.c
+ *   place     lifetimes to offsets                                      place.c
+ *   cache     plans by structure                                        cache.c */
+#ifndef NP_PLAN_H
+#define NP_PLAN_H
+
+#include "array/array.h"
+#include "neap/plan.h"
+
+enum { NP_NONE = UINT32_MAX };
+
+/* ---- the graph as gathered ------------------------------------------------------------------- */
+
+typedef struct np_entry {
+    neap_array *array;
+    uint32_t canonical; /* the earlier entry that computes the same, or its own index */
+    uint32_t operand;   /* in the plan; NP_NONE: not used */
+    uint32_t step;      /* that makes it; NP_NONE */
+} np_entry;
+
+typedef struct np_graph {
+    neap_context *ctx;
+    np_entry *entries; /* values first as met, then the rest in program order */
+    size_t n, capacity;
+    uint32_t *table; /* array pointer -> index, open addressing */
+    size_t table_size;
+    neap_array *const *roots;
+    int n_roots;
+    bool has_params; /* runtime parameters: such plans are not cached */
+} np_graph;
+
+neap_status np_graph_gather(neap_context *ctx, int n_roots, neap_array *const *roots, np_graph *g);
+void np_graph_free(np_graph *g);
+uint32_t np_graph_find(const np_graph *g, const neap_array *a);
+bool np_graph_runs(const neap_array *a); /* a node that becomes a step */
+neap_status np_graph_simplify(np_graph *g, int64_t *merged);
+
+/* ---- the plan --------------------------------------------------------------------------------- */
+
+typedef enum np_place_kind {
+    NP_IN_VALUE,  /* the buffer of a value: source = index into values */
+    NP_IN_STATE,  /* source = index into states */
+    NP_IN_ARENA,  /* source = index into blocks */
+    NP_IN_OUTPUT  /* source = index into outputs */
+} np_place_kind;
+
+typedef struct np_plan_operand {
+    np_operand operand; /* data is set when the plan is bound */
+    np_place_kind kind;
+    uint32_t source;
+    uint8_t *base;  /* of the storage; kept for operands that a run moves */
+    int64_t offset; /* bytes from the storage's first */
+    neap_param *shift;
+    int64_t shift_bytes;
+    neap_param *extent;
+    int8_t dynamic_dim;
+    int64_t capacity; /* of dynamic_dim */
+    uint64_t storage_bytes;
+} np_plan_operand;
+
+typedef struct np_block {
+    uint64_t bytes; /* rounded to 64 */
+    uint64_t offset;
+    uint32_t first, last; /* steps, inclusive */
+    uint32_t owner;       /* the block whose place it shares (taken over), or itself */
+    bool scratch;
+} np_block;
+
+typedef struct np_step {
+    const np_op *op;
+    const void *attr;
+    const np_operand **in;
+    np_operand *out;
+    uint32_t n_in;
+    uint32_t block;   /* NP_NONE: an effect or an output */
+    uint32_t scratch; /* block, or NP_NONE */
+    const char *name;
+} np_step;
+
+struct neap_plan {
+    neap_context *ctx;
+    void *memory; /* one block with every table below */
+    size_t memory_bytes;
+    np_step *steps;
+    np_plan_operand *operands;
+    np_block *blocks;
+    uint32_t n_steps, n_operands, n_blocks, n_dynamic, n_values, n_states, n_outputs, n_params;
+    uint32_t *dynamic; /* operands to set anew at each run */
+    neap_array **values;   /* retained by plan objects; rebound by cached plans */
+    neap_state **states;
+    uint32_t *value_entry, *state_entry; /* entries of the graph where they were found */
+    neap_param **params;   /* of neap_plan_run */
+    neap_array **outputs;  /* plan objects: arrays over their own blocks */
+    uint64_t *output_bytes;
+    uint32_t *output_root; /* which root each output is */
+    uint64_t *state_writes; /* writes that one run adds to each state */
+    bool owns;              /* a plan object, not a cached plan */
+    bool bound;
+    const void *arena_base; /* the arena that the operands are bound to */
+    neap_plan_info info;
+};
+
+/* Makes a plan of a simplified graph. `object`: the plan keeps references to values and states. */
+neap_status np_plan_build(np_graph *g, bool object, neap_plan **out);
+void np_plan_destroy(neap_plan *p);
+
+/* Offsets for blocks with lifetimes; returns the arena's bytes. Blocks that share another's place
+ * are skipped. Workspace is taken from ctx. UINT64_MAX: no memory. */
+uint64_t np_place(neap_context *ctx, np_block *blocks, uint32_t n);
+
+/* ---- the cache --------------------------------------------------------------------------------- */
+
+typedef struct np_plan_key {
+    uint8_t *bytes;
+    size_t n, capacity;
+    uint64_t hash;
+} np_plan_key;
+
+/* Empty (n = 0) when the graph is not to be cached. */
+neap_status np_plan_key_make(const np_graph *g, np_plan_key *key);
+void np_plan_key_free(neap_context *ctx, np_plan_key *key);
+neap_plan *np_plan_cache_find(neap_context *ctx, const np_plan_key *key);
+/* Takes the plan and the key over; false: the caller keeps both. */
+bool np_plan_cache_add(neap_context *ctx, np_plan_key *key, neap_plan *p);
+/* Lets go of cached plans until at most `bytes` are held by them. */
+void np_plan_cache_shrink(neap_context *ctx, uint64_t bytes);
+
+#endif
