@@ -61,6 +61,7 @@ NP_INLINE void vf_store_u32_low16(uint16_t *p, vi a) { _mm256_storeu_si256((__m2
 NP_INLINE vf vf_ldexp(vf a, vf n) { return _mm512_scalef_ps(a, n); } /* a * 2^n, n whole */
 NP_INLINE vf vf_swap_pairs(vf a) { return _mm512_permute_ps(a, 0xb1); } /* 1 0 3 2 ... */
 NP_INLINE int vm_any(vm m) { return m != 0; }
+NP_INLINE vm vm_not(vm m) { return (vm)~m; }
 NP_INLINE void vm_store_bool(uint8_t *p, vm m) { _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(_mm512_maskz_set1_epi32(m, 1))); }
 
 #elif defined(__AVX2__)
@@ -119,6 +120,7 @@ NP_INLINE vf vf_ldexp(vf a, vf n) /* a * 2^n, n whole in -254..254; in two steps
 }
 NP_INLINE vf vf_swap_pairs(vf a) { return _mm256_permute_ps(a, 0xb1); } /* 1 0 3 2 ... */
 NP_INLINE int vm_any(vm m) { return _mm256_movemask_ps(m) != 0; }
+NP_INLINE vm vm_not(vm m) { return _mm256_xor_ps(m, _mm256_castsi256_ps(_mm256_set1_epi32(-1))); }
 NP_INLINE void vm_store_bool(uint8_t *p, vm m)
 {
     __m256i a = _mm256_castps_si256(m);
@@ -189,6 +191,7 @@ NP_INLINE vf vf_ldexp(vf a, vf n) /* a * 2^n, n whole in -254..254; in two steps
 }
 NP_INLINE vf vf_swap_pairs(vf a) { return (vf){a[1], a[0], a[3], a[2]}; }
 NP_INLINE int vm_any(vm m) { return (m[0] | m[1] | m[2] | m[3]) != 0; }
+NP_INLINE vm vm_not(vm m) { return ~m; }
 NP_INLINE void vm_store_bool(uint8_t *p, vm m) { for (int i = 0; i < VF_N; i++) p[i] = (uint8_t)(m[i] & 1); }
 
 #endif
@@ -239,9 +242,26 @@ NP_INLINE uint16_t np_f16_store(float f) /* nearest even */
 #endif
 
 #if !defined(__AVX2__)
-NP_INLINE vf vf_load_f16(const uint16_t *p) { return (vf){np_f16_load(p[0]), np_f16_load(p[1]), np_f16_load(p[2]), np_f16_load(p[3])}; }
-NP_INLINE void vf_store_f16(uint16_t *p, vf a) { for (int i = 0; i < VF_N; i++) p[i] = np_f16_store(a[i]); }
 NP_INLINE vf vf_load_bf16(const uint16_t *p) { return (vf){np_bf16_load(p[0]), np_bf16_load(p[1]), np_bf16_load(p[2]), np_bf16_load(p[3])}; }
+NP_INLINE vf vf_load_f16(const uint16_t *p)
+{
+    vi u = {p[0], p[1], p[2], p[3]}, m = u & 0x7fff;
+    vi finite = (vi)((vf)(m << 13) * 0x1p112f); /* the product rebiases, subnormals too */
+    vi special = m << 13 | 0x7f800000 | ((m > 0x7c00) & 0x400000);
+    return (vf)((u & 0x8000) << 16 | (vi)vf_select(m >= 0x7c00, (vf)special, (vf)finite));
+}
+NP_INLINE void vf_store_f16(uint16_t *p, vf a) /* as np_f16_store, all cases at once */
+{
+    vi u = (vi)a, sign = vi_shr(u, 16) & 0x8000;
+    u &= 0x7fffffff;
+    vi tiny = (vi)((vf)u + 0.5f) - 0x3f000000;
+    vi normal = vi_shr(u - 0x38000000 + 0xfff + (vi_shr(u, 13) & 1), 13);
+    vi r = vi_and(u < 0x38800000, tiny) | vi_and(u >= 0x38800000, normal);
+    r = vi_and(u < 0x47800000, r) | vi_and(u >= 0x47800000, vi_set1(0x7c00));
+    vi quiet = (vi_shr(u, 13) & 0x3ff) | 0x7e00;
+    r = vi_and(u <= 0x7f800000, r) | vi_and(u > 0x7f800000, quiet);
+    vf_store_u32_low16(p, r | sign);
+}
 #endif
 
 NP_INLINE vf vf_zero(void) { return vf_set1(0.0f); }
@@ -257,12 +277,18 @@ NP_INLINE void vf_store_bf16(uint16_t *p, vf a) /* nearest even; NaN stays NaN *
 /* The sum and maximum of the lanes, as a tree fixed by lane index: halves are folded. */
 NP_INLINE float vf_reduce_add(vf a)
 {
-    float t[VF_N];
-    vf_store(t, a);
-    for (int n = VF_N / 2; n; n /= 2)
-        for (int i = 0; i < n; i++)
-            t[i] += t[i + n];
-    return t[0];
+#if defined(__AVX512F__)
+    __m256 h = _mm256_add_ps(_mm512_castps512_ps256(a), _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(a), 1)));
+#elif defined(__AVX2__)
+    __m256 h = a;
+#endif
+#if defined(__AVX2__)
+    __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    q = _mm_add_ps(q, _mm_movehl_ps(q, q));
+    return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
+#else
+    return (a[0] + a[2]) + (a[1] + a[3]);
+#endif
 }
 
 NP_INLINE float vf_reduce_max(vf a)
