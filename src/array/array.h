@@ -23,6 +23,7 @@ typedef struct np_buffer {
     void *data;
     uint64_t bytes;
     bool borrowed;
+    bool paged; /* whole pages, taken by np_buffer_fill */
     void (*release)(void *user);
     void *user;
 } np_buffer;
@@ -37,7 +38,7 @@ struct neap_param {
 struct neap_state {
     atomic_int refs;
     neap_context *ctx;
-    np_buffer *buffer; /* NULL until first used */
+    np_buffer *buffer; /* without bytes until first used */
     neap_dtype dtype;
     int rank;
     int64_t shape[NEAP_MAX_RANK];
@@ -139,6 +140,9 @@ void np_array_become_value(neap_array *a, np_buffer *buffer);
 void np_array_finish_effect(neap_array *a);
 
 np_buffer *np_buffer_new(neap_context *ctx, np_category category, uint64_t bytes, bool zero);
+/* A buffer without its bytes yet; fill takes whole pages of zeros. */
+np_buffer *np_buffer_reserve(neap_context *ctx, np_category category, uint64_t bytes);
+neap_status np_buffer_fill(np_buffer *b);
 np_buffer *np_buffer_over(neap_context *ctx, void *data, uint64_t bytes,
                           void (*release)(void *user), void *user);
 void np_buffer_retain(np_buffer *b);

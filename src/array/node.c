@@ -25,6 +25,22 @@ np_buffer *np_buffer_new(neap_context *ctx, np_category category, uint64_t bytes
     return b;
 }
 
+np_buffer *np_buffer_reserve(neap_context *ctx, np_category category, uint64_t bytes)
+{
+    np_buffer *b = np_calloc(ctx, NEAP_MEM_GRAPH, sizeof *b);
+    if (!b)
+        return NULL;
+    *b = (np_buffer){.refs = 1, .category = category, .ctx = ctx, .bytes = bytes, .paged = true};
+    return b;
+}
+
+neap_status np_buffer_fill(np_buffer *b)
+{
+    if (!b->data)
+        b->data = np_alloc_pages(b->ctx, b->category, b->bytes);
+    return b->data ? NEAP_OK : NEAP_ENOMEM;
+}
+
 np_buffer *np_buffer_over(neap_context *ctx, void *data, uint64_t bytes,
                           void (*release)(void *user), void *user)
 {
@@ -46,7 +62,9 @@ void np_buffer_release(np_buffer *b)
 {
     if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1)
         return;
-    if (!b->borrowed)
+    if (b->paged)
+        np_free_pages(b->ctx, b->category, b->data, b->bytes);
+    else if (!b->borrowed)
         np_free(b->ctx, b->category, b->data, b->bytes);
     else if (b->release)
         b->release(b->user);

@@ -29,6 +29,11 @@ neap_status neap_state_new(neap_context *ctx, const char *name, neap_dtype dtype
     neap_state *s = np_calloc(ctx, NEAP_MEM_GRAPH, sizeof *s);
     if (!s)
         return NEAP_ENOMEM;
+    s->buffer = np_buffer_reserve(ctx, NEAP_MEM_STATE, bytes);
+    if (!s->buffer) {
+        np_free(ctx, NEAP_MEM_GRAPH, s, sizeof *s);
+        return NEAP_ENOMEM;
+    }
     atomic_init(&s->refs, 1);
     s->ctx = ctx;
     s->dtype = dtype;
@@ -49,9 +54,7 @@ uint64_t neap_state_bytes(const neap_state *s)
 
 neap_status np_state_materialise(neap_state *s)
 {
-    if (!s->buffer)
-        s->buffer = np_buffer_new(s->ctx, NEAP_MEM_STATE, neap_state_bytes(s), true);
-    if (!s->buffer) {
+    if (np_buffer_fill(s->buffer) != NEAP_OK) {
         np_fail_prefix(s->ctx, "state %s", s->name);
         return s->ctx->status;
     }
@@ -87,7 +90,7 @@ neap_status neap_state_reset(neap_state *s)
     forget_writes(s);
     s->poisoned = false;
     s->written = ++s->done; /* reads recorded before are stale */
-    if (s->buffer)
+    if (s->buffer->data)
         memset(s->buffer->data, 0, s->buffer->bytes);
     return NEAP_OK;
 }

@@ -213,7 +213,17 @@ static np_ledger *hold_or_trim(np_ledger *l, uint64_t bytes, np_category c, bool
     return over;
 }
 
-static void *alloc_pages(neap_context *ctx, np_category c, uint64_t bytes)
+static bool fails_on_request(neap_context *ctx, np_category c, uint64_t bytes)
+{
+    np_ledger *l = &ctx->ledger;
+    if (!l->fail_countdown || --l->fail_countdown != 0)
+        return false;
+    np_fail(ctx, NEAP_ENOMEM, "allocation of %llu bytes for %s failed on request",
+            (unsigned long long)bytes, neap_memory_category_name(c));
+    return true;
+}
+
+static void *alloc_whole(neap_context *ctx, np_category c, uint64_t bytes)
 {
     np_ledger *over = hold_or_trim(&ctx->ledger, bytes, c, false);
     if (over) {
@@ -287,19 +297,36 @@ static void free_slot(np_ledger *l, np_category c, void *p, size_t bytes)
 
 void *np_alloc(neap_context *ctx, np_category c, size_t bytes)
 {
-    np_ledger *l = &ctx->ledger;
-    if (l->fail_countdown && --l->fail_countdown == 0) {
-        np_fail(ctx, NEAP_ENOMEM, "allocation of %zu bytes for %s failed on request", bytes,
-                neap_memory_category_name(c));
+    if (fails_on_request(ctx, c, bytes))
         return NULL;
-    }
     if (bytes > SIZE_MAX / 4) {
         np_fail(ctx, NEAP_ENOMEM, "%zu bytes for %s are more than can be addressed", bytes,
                 neap_memory_category_name(c));
         return NULL;
     }
-    return bytes > NP_SLAB_MAX ? alloc_pages(ctx, c, np_ledger_rounded(bytes))
+    return bytes > NP_SLAB_MAX ? alloc_whole(ctx, c, np_ledger_rounded(bytes))
                                : alloc_slot(ctx, c, bytes);
+}
+
+void *np_alloc_pages(neap_context *ctx, np_category c, uint64_t bytes)
+{
+    if (fails_on_request(ctx, c, bytes))
+        return NULL;
+    if (bytes > SIZE_MAX / 4) {
+        np_fail(ctx, NEAP_ENOMEM, "%llu bytes for %s are more than can be addressed",
+                (unsigned long long)bytes, neap_memory_category_name(c));
+        return NULL;
+    }
+    return alloc_whole(ctx, c, np_pages(bytes));
+}
+
+void np_free_pages(neap_context *ctx, np_category c, void *p, uint64_t bytes)
+{
+    if (!p)
+        return;
+    int64_t n = (int64_t)np_pages(bytes);
+    munmap(p, (size_t)n);
+    add(&ctx->ledger, -n, c, -n, 0);
 }
 
 void *np_calloc(neap_context *ctx, np_category c, size_t bytes)
@@ -318,9 +345,7 @@ void np_free(neap_context *ctx, np_category c, void *p, size_t bytes)
         free_slot(&ctx->ledger, c, p, bytes);
         return;
     }
-    int64_t n = (int64_t)np_ledger_rounded(bytes);
-    munmap(p, (size_t)n);
-    add(&ctx->ledger, -n, c, -n, 0);
+    np_free_pages(ctx, c, p, bytes);
 }
 
 bool np_grow(neap_context *ctx, np_category c, void *array_pointer, size_t *capacity, size_t need,

@@ -51,6 +51,10 @@ uint64_t np_ledger_held(np_ledger *ledger);
 void *np_alloc(neap_context *ctx, np_category category, size_t bytes);
 void *np_calloc(neap_context *ctx, np_category category, size_t bytes);
 void np_free(neap_context *ctx, np_category category, void *p, size_t bytes); /* p may be NULL */
+/* Whole pages whatever the size: what it takes is known beforehand (np_pages), slab chunks are not. */
+void *np_alloc_pages(neap_context *ctx, np_category category, uint64_t bytes); /* zero */
+void np_free_pages(neap_context *ctx, np_category category, void *p, uint64_t bytes);
+static inline uint64_t np_pages(uint64_t bytes) { return bytes ? (bytes + 4095) / 4096 * 4096 : 4096; }
 /* Grows an array of `*capacity` elements to at least `need`; keeps contents. false: ENOMEM. */
 bool np_grow(neap_context *ctx, np_category category, void *array_pointer, size_t *capacity,
              size_t need, size_t element);
@@ -60,8 +64,7 @@ void *np_alloc_sized(neap_context *ctx, np_category category, size_t bytes);
 void *np_realloc_sized(neap_context *ctx, np_category category, void *p, size_t bytes);
 void np_free_sized(neap_context *ctx, np_category category, void *p);
 
-/* A page block (over 16 KiB) that is held between uses: moves bytes between active and idle.
- * `from` and `to` may differ, so that an arena is split into activations and scratch. */
+/* Pages that are held between uses: moves bytes between active and idle. */
 void np_ledger_set_idle(neap_context *ctx, np_category category, uint64_t bytes);   /* active -> idle */
 void np_ledger_set_active(neap_context *ctx, np_category category, uint64_t bytes); /* idle -> active */
 /* If what is held now is the peak, its record counts `bytes` of `from` as `to`: an arena is taken

@@ -8,7 +8,7 @@ static void let_go(neap_context *ctx, np_engine *e)
     if (!e->base)
         return;
     np_ledger_set_active(ctx, NEAP_MEM_ACTIVATIONS, e->bytes);
-    np_free(ctx, NEAP_MEM_ACTIVATIONS, e->base, e->bytes);
+    np_free_pages(ctx, NEAP_MEM_ACTIVATIONS, e->base, e->bytes);
     e->base = NULL;
     e->bytes = 0;
 }
@@ -45,16 +45,10 @@ uint8_t *np_arena_base(neap_context *ctx)
     return e ? e->base : NULL;
 }
 
-/* Always whole pages, so that growing and idling count the same bytes. */
-static uint64_t whole(uint64_t bytes)
-{
-    return bytes == 0 ? 0 : np_ledger_rounded(bytes > NP_SLAB_MAX ? bytes : NP_SLAB_MAX + 1);
-}
-
 uint64_t np_arena_growth(neap_context *ctx, uint64_t bytes)
 {
     np_engine *e = ctx->slot[NP_SLOT_ARENA];
-    uint64_t have = e ? e->bytes : 0, want = whole(bytes);
+    uint64_t have = e ? e->bytes : 0, want = bytes ? np_pages(bytes) : 0;
     return want > have ? want - have : 0;
 }
 
@@ -63,11 +57,11 @@ neap_status np_arena_grow(neap_context *ctx, uint64_t bytes, uint64_t scratch)
     np_engine *e = np_engine_of(ctx);
     if (!e)
         return NEAP_ENOMEM;
-    uint64_t want = whole(bytes);
+    uint64_t want = bytes ? np_pages(bytes) : 0;
     if (want <= e->bytes)
         return NEAP_OK;
     let_go(ctx, e);
-    e->base = np_alloc(ctx, NEAP_MEM_ACTIVATIONS, want);
+    e->base = np_alloc_pages(ctx, NEAP_MEM_ACTIVATIONS, want);
     if (!e->base)
         return NEAP_ENOMEM;
     e->bytes = want;

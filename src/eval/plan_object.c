@@ -40,6 +40,9 @@ static neap_status make_outputs(neap_plan *p, const np_graph *g)
         memcpy(a->shape, root->shape, sizeof a->shape);
         np_row_major(a->rank, a->shape, a->strides);
         p->outputs[i] = neap_retain(a);
+        a->buffer = p->buffers[i] = np_buffer_reserve(p->ctx, NEAP_MEM_ACTIVATIONS, p->output_bytes[i]);
+        if (!a->buffer)
+            status = NEAP_ENOMEM;
     }
     neap_scope_pop(p->ctx);
     return status;
@@ -99,13 +102,9 @@ void neap_plan_free(neap_plan *p)
 
 static neap_status reserve(neap_plan *p)
 {
-    for (uint32_t i = 0; i < p->n_outputs; i++) {
-        neap_array *a = p->outputs[i];
-        if (!a->buffer)
-            a->buffer = np_buffer_new(p->ctx, NEAP_MEM_ACTIVATIONS, p->output_bytes[i], true);
-        if (!a->buffer)
+    for (uint32_t i = 0; i < p->n_outputs; i++)
+        if (np_buffer_fill(p->buffers[i]) != NEAP_OK)
             return p->ctx->status;
-    }
     return np_run_reserve(p, p->states);
 }
 
@@ -114,19 +113,11 @@ neap_status neap_plan_reserve(neap_plan *p)
     return reserve(p);
 }
 
-static neap_status bind(neap_plan *p)
+static void bind(neap_plan *p)
 {
-    size_t bytes = (p->n_outputs + 1) * sizeof(np_buffer *);
-    np_buffer **outputs = np_alloc(p->ctx, NEAP_MEM_GRAPH, bytes);
-    if (!outputs)
-        return NEAP_ENOMEM;
-    for (uint32_t i = 0; i < p->n_outputs; i++)
-        outputs[i] = p->outputs[i]->buffer;
-    np_binding with = {p->values, p->states, outputs};
+    np_binding with = {p->values, p->states, p->buffers};
     np_run_bind(p, &with);
-    np_free(p->ctx, NEAP_MEM_GRAPH, outputs, bytes);
     p->bound = true;
-    return NEAP_OK;
 }
 
 static neap_status check_states(const neap_plan *p)
@@ -154,7 +145,7 @@ neap_status neap_plan_run(neap_plan *p, const int64_t *values)
     if (status == NEAP_OK && (!p->bound || p->arena_base != np_arena_base(ctx))) {
         status = reserve(p);
         if (status == NEAP_OK)
-            status = bind(p);
+            bind(p);
     }
     if (status != NEAP_OK)
         return status;
@@ -179,8 +170,8 @@ void neap_plan_describe(const neap_plan *p, neap_plan_info *info)
 {
     neap_plan_info i = p->info;
     for (uint32_t s = 0; s < p->n_states; s++)
-        if (!p->states[s]->buffer)
-            i.state_bytes += np_ledger_rounded(neap_state_bytes(p->states[s]));
+        if (!p->states[s]->buffer->data)
+            i.state_bytes += np_pages(neap_state_bytes(p->states[s]));
     size_t n = info->size < sizeof i ? info->size : sizeof i;
     i.size = n;
     memcpy(info, &i, n);

@@ -9,8 +9,8 @@ static uint64_t state_need(const neap_plan *p, neap_state *const *states)
 {
     uint64_t need = 0;
     for (uint32_t i = 0; i < p->n_states; i++)
-        if (!states[i]->buffer)
-            need += np_ledger_rounded(neap_state_bytes(states[i]));
+        if (!states[i]->buffer->data)
+            need += np_pages(neap_state_bytes(states[i]));
     return need;
 }
 

@@ -43,6 +43,7 @@ static void lay_out(const np_builder *b, neap_plan *p, cursor *c)
     p->states = take(c, b->n_states, sizeof *p->states);
     p->state_writes = take(c, b->n_states, sizeof *p->state_writes);
     p->outputs = take(c, b->n_outputs, sizeof *p->outputs);
+    p->buffers = take(c, b->n_outputs, sizeof *p->buffers);
     p->output_bytes = take(c, b->n_outputs, sizeof *p->output_bytes);
     p->output_root = take(c, b->n_outputs, sizeof *p->output_root);
     p->value_entry = take(c, b->n_values, sizeof *p->value_entry);
@@ -171,7 +172,7 @@ static neap_plan *pack(np_builder *b, bool object, int64_t merged)
                                .merged = merged};
     p->info.plan_bytes = np_ledger_rounded(sizeof *p) + np_ledger_rounded(p->memory_bytes);
     for (uint32_t i = 0; i < p->n_outputs; i++)
-        p->info.output_bytes += np_ledger_rounded(p->output_bytes[i]);
+        p->info.output_bytes += np_pages(p->output_bytes[i]);
     if (object)
         retain_all(p);
     return p;
@@ -195,7 +196,7 @@ neap_status np_plan_build(np_graph *g, bool object, neap_plan **out)
     p->info.largest_live_bytes = peak.largest_live_bytes;
     p->info.peak_step = peak.peak_step;
     p->info.scratch_bytes = peak.scratch_bytes;
-    p->info.peak_bytes = np_ledger_rounded(arena) + p->info.output_bytes;
+    p->info.peak_bytes = np_pages(arena) + p->info.output_bytes;
     p->info.plan_seconds = seconds() - t0;
     *out = p;
     return NEAP_OK;

@@ -96,6 +96,7 @@ struct neap_plan {
     uint32_t *value_entry, *state_entry; /* entries of the graph where they were found */
     neap_param **params;   /* of neap_plan_run */
     neap_array **outputs;  /* plan objects: arrays over their own blocks */
+    np_buffer **buffers;   /* theirs */
     uint64_t *output_bytes;
     uint32_t *output_root; /* which root each output is */
     uint64_t *state_writes; /* writes that one run adds to each state */
