@@ -58,7 +58,6 @@ NP_INLINE vf vf_load_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_load
 NP_INLINE void vf_store_f16(uint16_t *p, vf a) { _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)); }
 NP_INLINE vf vf_load_bf16(const uint16_t *p) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16)); }
 NP_INLINE void vf_store_u32_low16(uint16_t *p, vi a) { _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(a)); }
-NP_INLINE vf vf_ldexp(vf a, vf n) { return _mm512_scalef_ps(a, n); } /* a * 2^n, n whole */
 NP_INLINE vf vf_swap_pairs(vf a) { return _mm512_permute_ps(a, 0xb1); } /* 1 0 3 2 ... */
 NP_INLINE int vm_any(vm m) { return m != 0; }
 NP_INLINE vm vm_not(vm m) { return (vm)~m; }
@@ -100,8 +99,8 @@ NP_INLINE vi vi_sub(vi a, vi b) { return _mm256_sub_epi32(a, b); }
 NP_INLINE vi vi_and(vi a, vi b) { return _mm256_and_si256(a, b); }
 NP_INLINE vi vi_or(vi a, vi b) { return _mm256_or_si256(a, b); }
 NP_INLINE vi vi_xor(vi a, vi b) { return _mm256_xor_si256(a, b); }
-NP_INLINE vi vi_shl(vi a, int n) { return _mm256_sll_epi32(a, _mm_cvtsi32_si128(n)); }
-NP_INLINE vi vi_shr(vi a, int n) { return _mm256_srl_epi32(a, _mm_cvtsi32_si128(n)); }
+NP_INLINE vi vi_shl(vi a, int n) { return _mm256_slli_epi32(a, n); }
+NP_INLINE vi vi_shr(vi a, int n) { return _mm256_srli_epi32(a, n); }
 NP_INLINE vf vf_load_f16(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
 NP_INLINE void vf_store_f16(uint16_t *p, vf a) { _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)); }
 NP_INLINE vf vf_load_bf16(const uint16_t *p) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)), 16)); }
@@ -110,13 +109,6 @@ NP_INLINE void vf_store_u32_low16(uint16_t *p, vi a)
     a = _mm256_and_si256(a, _mm256_set1_epi32(0xffff));
     a = _mm256_permute4x64_epi64(_mm256_packus_epi32(a, a), 0x08);
     _mm_storeu_si128((__m128i *)p, _mm256_castsi256_si128(a));
-}
-NP_INLINE vf vf_ldexp(vf a, vf n) /* a * 2^n, n whole in -254..254; in two steps, rounds once */
-{
-    vi e = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(e, 1), bias = _mm256_set1_epi32(127);
-    vi first = _mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
-    vi rest = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(e, half), bias), 23);
-    return _mm256_mul_ps(_mm256_mul_ps(a, _mm256_castsi256_ps(first)), _mm256_castsi256_ps(rest));
 }
 NP_INLINE vf vf_swap_pairs(vf a) { return _mm256_permute_ps(a, 0xb1); } /* 1 0 3 2 ... */
 NP_INLINE int vm_any(vm m) { return _mm256_movemask_ps(m) != 0; }
@@ -183,12 +175,6 @@ NP_INLINE vi vi_xor(vi a, vi b) { return a ^ b; }
 NP_INLINE vi vi_shl(vi a, int n) { return (vi)((np_vu)a << n); }
 NP_INLINE vi vi_shr(vi a, int n) { return (vi)((np_vu)a >> n); }
 NP_INLINE void vf_store_u32_low16(uint16_t *p, vi a) { for (int i = 0; i < VF_N; i++) p[i] = (uint16_t)a[i]; }
-NP_INLINE vf vf_ldexp(vf a, vf n) /* a * 2^n, n whole in -254..254; in two steps, rounds once */
-{
-    vi magic = (vi)(n + 12582912.0f), bias = vi_set1(127); /* 1.5 * 2^23: low bits are n */
-    vi e = (vi)((np_vu)magic - 0x4b400000u), half = e >> 1;
-    return a * (vf)(vi)((np_vu)(half + bias) << 23) * (vf)(vi)((np_vu)(e - half + bias) << 23);
-}
 NP_INLINE vf vf_swap_pairs(vf a) { return (vf){a[1], a[0], a[3], a[2]}; }
 NP_INLINE int vm_any(vm m) { return (m[0] | m[1] | m[2] | m[3]) != 0; }
 NP_INLINE vm vm_not(vm m) { return ~m; }
@@ -265,6 +251,20 @@ NP_INLINE void vf_store_f16(uint16_t *p, vf a) /* as np_f16_store, all cases at 
 #endif
 
 NP_INLINE vf vf_zero(void) { return vf_set1(0.0f); }
+
+/* a * 2^n with one rounding, given z = n + VF_WHOLE: adding VF_WHOLE rounds to a whole number and
+ * leaves it in the low bits. n in -252..254, |a| near 1. */
+#define VF_WHOLE 12582912.0f /* 1.5 * 2^23 */
+NP_INLINE vf vf_ldexp(vf a, vf z)
+{
+#if defined(__AVX512F__)
+    return _mm512_scalef_ps(a, vf_sub(z, vf_set1(VF_WHOLE)));
+#else /* in two steps: 2^n may be out of range */
+    vi n = vi_shl(vf_bits(z), 23), half = vi_shl(vi_shr(vf_bits(z), 1), 23), one = vi_set1(127 << 23);
+    a = vf_mul(a, vi_as_float(vi_add(half, one)));
+    return vf_mul(a, vi_as_float(vi_add(vi_sub(n, half), one)));
+#endif
+}
 
 NP_INLINE void vf_store_bf16(uint16_t *p, vf a) /* nearest even; NaN stays NaN */
 {

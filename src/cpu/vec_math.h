@@ -32,11 +32,12 @@ NP_INLINE vf np_vf_exp(vf x)
     static const float c[] = {0x1.0p-1f, 0x1.555554p-3f, 0x1.55548ep-5f, /* 5e-11 */
                               0x1.111272p-7f, 0x1.6d8db2p-10f, 0x1.9f0810p-13f};
     x = vf_max(vf_set1(-105.0f), vf_min(vf_set1(90.0f), x));
-    vf n = vf_round(vf_mul(x, vf_set1(0x1.715476p+0f)));
+    vf z = vf_fma(x, vf_set1(0x1.715476p+0f), vf_set1(VF_WHOLE));
+    vf n = vf_sub(z, vf_set1(VF_WHOLE)); /* x / ln 2, to the nearest whole number */
     vf r = vf_fnma(n, vf_set1(0.693359375f), x); /* exact: 10 bits times 8 */
     r = vf_fnma(n, vf_set1(-2.12194440e-4f), r);
     vf tail = vf_mul(vf_mul(r, r), np_vf_poly(r, c, 6));
-    return vf_ldexp(vf_add(vf_add(tail, r), vf_set1(1.0f)), n);
+    return vf_ldexp(vf_add(vf_add(tail, r), vf_set1(1.0f)), z);
 }
 
 /* -inf at 0, NaN below, inf at inf. */
