@@ -75,6 +75,9 @@ NEAP_API neap_array *neap_state_read(neap_state *state);
  * In place; shapes must agree; cast to the state's dtype. Runs with the next evaluation that touches
  * the state, or neap_state_flush. Returns the effect node. */
 NEAP_API neap_array *neap_state_write(neap_array *target, neap_array *value);
+/* The same for rows beyond those in use (a cache that grows): if the evaluation fails they do not
+ * exist, so the state is not poisoned and the step can be repeated. */
+NEAP_API neap_array *neap_state_append(neap_array *target, neap_array *value);
 /* Runs the writes recorded so far. */
 NEAP_API neap_status neap_state_flush(neap_state *state);
 /* Forgets recorded writes, zeroes the contents, lifts the poison. */

@@ -1,0 +1,136 @@
+/* model.c - opening and describing models. */
+#include "models/model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "text/tokenizer.h"
+
+#define NP_ARCH(name) extern const np_arch np_arch_##name;
+#include "models/archs.def"
+#undef NP_ARCH
+
+static const np_arch *const archs[] = {
+#define NP_ARCH(name) &np_arch_##name,
+#include "models/archs.def"
+#undef NP_ARCH
+};
+
+static neap_status find_arch(neap_model *m)
+{
+    np_bytes name;
+    neap_status status = np_gguf_string(m->gguf, "general.architecture", NP_GGUF_REQUIRED, &name);
+    if (status != NEAP_OK)
+        return status;
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
+        if (strlen(archs[i]->name) == name.n && memcmp(archs[i]->name, name.p, name.n) == 0) {
+            m->arch = archs[i];
+            return NEAP_OK;
+        }
+    }
+    return np_fail(m->ctx, NEAP_EUNSUPPORTED, "%s: architecture \"%.*s\" is not known; known: llama",
+                   m->gguf->name, (int)(name.n < 64 ? name.n : 64), (const char *)name.p);
+}
+
+neap_status neap_model_open(neap_context *ctx, const char *path, neap_model **out)
+{
+    *out = NULL;
+    if (!path)
+        return np_fail(ctx, NEAP_EINVAL, "model: no path");
+    neap_model *m = np_calloc(ctx, NEAP_MEM_HOST, sizeof *m);
+    if (!m)
+        return NEAP_ENOMEM;
+    m->ctx = ctx;
+    neap_status status = np_file_map_open(ctx, path, &m->map);
+    if (status == NEAP_OK)
+        status = np_gguf_parse(ctx, m->map.data, m->map.bytes, path, &m->gguf);
+    if (status == NEAP_OK)
+        status = find_arch(m);
+    if (status == NEAP_OK) {
+        size_t bytes = m->gguf->n_tensors * sizeof *m->weights;
+        m->weights = np_calloc(ctx, NEAP_MEM_HOST, bytes);
+        status = m->weights ? NEAP_OK : NEAP_ENOMEM;
+    }
+    if (status == NEAP_OK)
+        status = neap_scope_push(ctx);
+    if (status == NEAP_OK) {
+        status = m->arch->open(m);
+        neap_scope_pop(ctx);
+    }
+    if (status == NEAP_OK)
+        status = np_model_read_tokenizer(m);
+    if (status != NEAP_OK) {
+        neap_model_free(m);
+        return status;
+    }
+    *out = m;
+    return NEAP_OK;
+}
+
+void neap_model_free(neap_model *m)
+{
+    if (!m)
+        return;
+    if (m->weights) {
+        for (uint32_t i = 0; i < m->gguf->n_tensors; i++)
+            neap_release(m->weights[i]);
+        np_free(m->ctx, NEAP_MEM_HOST, m->weights, m->gguf->n_tensors * sizeof *m->weights);
+    }
+    np_tokenizer_free(m->tokenizer);
+    np_gguf_free(m->gguf);
+    np_file_map_close(&m->map);
+    np_free(m->ctx, NEAP_MEM_HOST, m, sizeof *m);
+}
+
+void neap_model_describe(const neap_model *m, neap_model_info *info)
+{
+    const np_sizes *s = &m->sizes;
+    neap_model_info i = {.context_length = s->context_length, .layers = s->layers,
+                         .hidden = s->hidden, .ffn = s->ffn, .heads = s->heads,
+                         .kv_heads = s->kv_heads, .head_dim = s->head_dim,
+                         .vocabulary = s->vocabulary, .rope_base = s->rope_base,
+                         .norm_eps = s->norm_eps, .file_bytes = m->map.bytes,
+                         .tensors = m->gguf->n_tensors,
+                         .tied_output = !np_model_has(m, "output.weight")};
+    snprintf(i.architecture, sizeof i.architecture, "%s", m->arch->name);
+    const np_gguf_value *name = np_gguf_find(m->gguf, "general.name");
+    if (name && name->type == NP_GGUF_STRING && !name->is_array)
+        snprintf(i.name, sizeof i.name, "%.*s", (int)(name->data.n < 95 ? name->data.n : 95),
+                 (const char *)name->data.p);
+    for (uint32_t t = 0; t < m->gguf->n_tensors; t++) {
+        const np_gguf_tensor *g = &m->gguf->tensors[t];
+        i.parameters += (uint64_t)np_size(g->n_dims, g->shape);
+        i.tensor_bytes += g->bytes;
+    }
+    size_t n = info->size < sizeof i ? info->size : sizeof i;
+    i.size = n;
+    memcpy(info, &i, n);
+}
+
+neap_status neap_model_tensor(const neap_model *m, int64_t index, neap_tensor_info *info)
+{
+    if (index < 0 || index >= m->gguf->n_tensors)
+        return np_fail(m->ctx, NEAP_EINVAL, "tensor %lld, the file has %u", (long long)index,
+                       m->gguf->n_tensors);
+    const np_gguf_tensor *g = &m->gguf->tensors[index];
+    neap_tensor_info i = {.name = (const char *)g->name.p, .name_length = g->name.n,
+                          .dtype = g->dtype, .rank = g->n_dims, .bytes = g->bytes};
+    memcpy(i.shape, g->shape, sizeof i.shape);
+    size_t n = info->size < sizeof i ? info->size : sizeof i;
+    i.size = n;
+    memcpy(info, &i, n);
+    return NEAP_OK;
+}
+
+const neap_tokenizer *neap_model_tokenizer(const neap_model *m)
+{
+    return m->tokenizer;
+}
+
+const char *neap_model_chat_template(const neap_model *m, size_t *length)
+{
+    const np_gguf_value *v = np_gguf_find(m->gguf, "tokenizer.chat_template");
+    bool text = v && v->type == NP_GGUF_STRING && !v->is_array;
+    *length = text ? v->data.n : 0;
+    return text ? (const char *)v->data.p : NULL;
+}

@@ -1,0 +1,130 @@
+/* weights.c - tensors of a file as arrays: mapped, or packed into the kernels' layout. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "cpu/kernels.h"
+#include "models/model.h"
+
+enum { NAME = 96 };
+
+static const np_gguf_tensor *find(const neap_model *m, const char *format, va_list args,
+                                  char name[NAME])
+{
+    vsnprintf(name, NAME, format, args);
+    return np_gguf_find_tensor(m->gguf, name);
+}
+
+bool np_model_has(const neap_model *m, const char *format, ...)
+{
+    char name[NAME];
+    va_list args;
+    va_start(args, format);
+    const np_gguf_tensor *t = find(m, format, args, name);
+    va_end(args);
+    return t != NULL;
+}
+
+static bool usable(const np_gguf_tensor *t)
+{
+    return np_is_float(t->dtype) || np_is_quantised(t->dtype);
+}
+
+neap_status np_model_expect(neap_model *m, int64_t rows, int64_t columns, const char *format, ...)
+{
+    char name[NAME];
+    va_list args;
+    va_start(args, format);
+    const np_gguf_tensor *t = find(m, format, args, name);
+    va_end(args);
+    if (!t)
+        return np_fail(m->ctx, NEAP_EFORMAT, "%s: tensor %s is missing", m->gguf->name, name);
+    int rank = columns ? 2 : 1;
+    int64_t shape[2] = {rows, columns};
+    neap_array want = {.dtype = t->dtype, .rank = (uint8_t)rank}, got = want;
+    memcpy(want.shape, shape, sizeof shape);
+    got.rank = (uint8_t)t->n_dims;
+    memcpy(got.shape, t->shape, (size_t)t->n_dims * sizeof t->shape[0]);
+    char a[NP_SHAPE_TEXT], b[NP_SHAPE_TEXT];
+    if (!np_same_shape(&want, &got) || !usable(t) || (rank == 1 && t->dtype != NEAP_F32))
+        return np_fail(m->ctx, NEAP_EFORMAT, "%s: tensor %s is %s, the model needs %s%s",
+                       m->gguf->name, name, np_shape_text(&got, a), np_shape_text(&want, b),
+                       rank == 1 ? " as f32" : "");
+    neap_array *w = neap_array_over(t->dtype, rank, shape, t->data, NULL, NULL);
+    neap_array_set_name(w, name);
+    m->weights[t - m->gguf->tensors] = neap_retain(w);
+    return m->ctx->status;
+}
+
+neap_array *np_model_weight(const neap_model *m, const char *format, ...)
+{
+    char name[NAME];
+    va_list args;
+    va_start(args, format);
+    const np_gguf_tensor *t = find(m, format, args, name);
+    va_end(args);
+    return t ? m->weights[t - m->gguf->tensors] : NULL;
+}
+
+/* ---- the packed layout ---------------------------------------------------------------------------- */
+
+static uint64_t packed_bytes(const neap_model *m, const neap_array *w)
+{
+    if (!w || w->rank != 2 || !np_is_quantised((neap_dtype)w->dtype))
+        return 0;
+    return m->ctx->kernels->qmm_pack_bytes((neap_dtype)w->dtype, w->shape[0], w->shape[1]);
+}
+
+uint64_t np_model_packed_bytes(const neap_model *m)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < m->gguf->n_tensors; i++) {
+        uint64_t bytes = packed_bytes(m, m->weights[i]);
+        total += bytes ? np_pages(bytes) : 0;
+    }
+    return total;
+}
+
+void np_model_set_packed(neap_model *m, bool packed)
+{
+    if (m->loaded)
+        return; /* a second session uses the weights as they are */
+    m->packed = packed;
+    for (uint32_t i = 0; i < m->gguf->n_tensors; i++)
+        if (packed_bytes(m, m->weights[i]))
+            m->weights[i]->packed = packed;
+}
+
+/* The array gets a buffer of its own; the file's pages of it are not needed any more. */
+static neap_status pack(neap_model *m, neap_array *w, uint64_t bytes)
+{
+    np_buffer *b = np_buffer_reserve(m->ctx, NEAP_MEM_WEIGHTS, bytes);
+    if (!b || np_buffer_fill(b) != NEAP_OK) {
+        np_buffer_release(b);
+        np_fail_prefix(m->ctx, "%s", w->name);
+        return NEAP_ENOMEM;
+    }
+    m->ctx->kernels->qmm_pack(b->data, w->buffer->data, (neap_dtype)w->dtype, w->shape[0],
+                              w->shape[1], m->ctx->pool);
+    np_buffer_release(w->buffer);
+    w->buffer = b;
+    return NEAP_OK;
+}
+
+neap_status np_model_load(neap_model *m)
+{
+    if (m->loaded)
+        return NEAP_OK;
+    for (uint32_t i = 0; m->packed && i < m->gguf->n_tensors; i++) {
+        uint64_t bytes = packed_bytes(m, m->weights[i]);
+        if (!bytes)
+            continue;
+        neap_status status = pack(m, m->weights[i], bytes);
+        if (status != NEAP_OK)
+            return status;
+    }
+    if (m->packed)
+        madvise((void *)(uintptr_t)m->map.data, m->map.bytes, MADV_DONTNEED);
+    m->loaded = true;
+    return NEAP_OK;
+}
