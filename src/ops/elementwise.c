@@ -1,0 +1,206 @@
+/* elementwise.c - the ops that work on one element at a time, built from the rows of
+ * cpu/elementwise.def; where, cast and clip.
+ *
+ * A builder brings its inputs to one dtype with casts and to one shape with views, so that a run sees
+ * operands of the result's shape. */
+#include "ops/support.h"
+
+typedef enum np_operands { FLOAT, NUMBER, ALL, BOOL } np_operands;
+
+/* ---- building ------------------------------------------------------------------------------- */
+
+/* The dtype in which inputs of dtype `d` are computed. */
+static bool computed(const char *op, neap_array *const *in, uint32_t n, np_operands operands,
+                     neap_dtype *d)
+{
+    if (operands == BOOL)
+        *d = NEAP_BOOL;
+    else if (operands == FLOAT && !np_is_float(*d))
+        *d = NEAP_F32;
+    else if (operands == NUMBER && *d == NEAP_BOOL) {
+        np_refuse(op, n, in, NEAP_EDTYPE, "not for bool");
+        return false;
+    }
+    return true;
+}
+
+/* Brings inputs first .. n-1 to dtype d and all of them to one shape. */
+static neap_array *node(const np_op *op, uint32_t n, neap_array *const *given, uint32_t first,
+                        neap_dtype d)
+{
+    neap_array *in[3];
+    np_extents e;
+    if (!np_broadcast(op->name, n, given, &e))
+        return NULL;
+    for (uint32_t i = 0; i < n; i++)
+        in[i] = np_broadcast_view(op->name, i < first ? given[i] : neap_cast(given[i], d), &e);
+    return np_node(op, n, in, NULL, 0);
+}
+
+static neap_array *build(const np_op *op, uint32_t n, neap_array *const *in, np_operands operands)
+{
+    neap_dtype d;
+    if (!np_ready(n, in) || !np_promote_all(op->name, n, in, &d) ||
+        !computed(op->name, in, n, operands, &d))
+        return NULL;
+    return node(op, n, in, 0, d);
+}
+
+static bool like_first(neap_array *out)
+{
+    np_infer_like(out, out->in[0]);
+    out->dtype = out->in[0]->dtype;
+    return true;
+}
+
+static bool bool_like_first(neap_array *out)
+{
+    np_infer_like(out, out->in[0]);
+    out->dtype = NEAP_BOOL;
+    return true;
+}
+
+/* ---- running -------------------------------------------------------------------------------- */
+
+typedef struct np_span_user {
+    np_unary_fn unary;
+    np_binary_fn binary; /* comparisons too */
+    np_where_fn where;
+} np_span_user;
+
+static void unary_span(const void *user, void *const *at, const int *step, int64_t n)
+{
+    (void)step;
+    ((const np_span_user *)user)->unary(at[0], at[1], n);
+}
+
+static void binary_span(const void *user, void *const *at, const int *step, int64_t n)
+{
+    ((const np_span_user *)user)->binary(at[0], at[1], at[2], n, step[1], step[2]);
+}
+
+static void where_span(const void *user, void *const *at, const int *step, int64_t n)
+{
+    ((const np_span_user *)user)->where(at[0], at[1], at[2], at[3], n, step[1], step[2], step[3]);
+}
+
+static neap_status run_unary(const np_call *c, const np_unary_fn *table)
+{
+    np_span_user user = {.unary = table[c->in[0]->dtype]};
+    np_spans_call(c, true, unary_span, &user);
+    return NEAP_OK;
+}
+
+static neap_status run_binary(const np_call *c, const np_binary_fn *table)
+{
+    np_span_user user = {.binary = table[c->in[0]->dtype]};
+    np_spans_call(c, false, binary_span, &user);
+    return NEAP_OK;
+}
+
+/* ---- the rows ------------------------------------------------------------------------------- */
+
+#define NP_UNARY(op, operands)                                                                     \
+    static neap_status op##_run(const np_call *c)                                                  \
+    {                                                                                              \
+        return run_unary(c, c->ctx->kernels->op);                                                  \
+    }                                                                                              \
+    const np_op np_op_##op = {.name = #op, .arity = 1, .flags = NP_OP_ELEMENTWISE, .overwrites = 1, \
+                              .infer = like_first, .run = op##_run};                               \
+    neap_array *neap_##op(neap_array *x)                                                           \
+    {                                                                                              \
+        return build(&np_op_##op, 1, &x, operands);                                                \
+    }
+
+#define BINARY(op, operands, result)                                                               \
+    static neap_status op##_run(const np_call *c)                                                  \
+    {                                                                                              \
+        return run_binary(c, c->ctx->kernels->op);                                                 \
+    }                                                                                              \
+    const np_op np_op_##op = {.name = #op, .arity = 2, .flags = NP_OP_ELEMENTWISE, .overwrites = 3, \
+                              .infer = result, .run = op##_run};                                   \
+    neap_array *neap_##op(neap_array *a, neap_array *b)                                            \
+    {                                                                                              \
+        return build(&np_op_##op, 2, (neap_array *[]){a, b}, operands);                            \
+    }
+#define NP_BINARY(op, operands) BINARY(op, operands, like_first)
+#define NP_COMPARE(op, operands) BINARY(op, operands, bool_like_first)
+
+#include "cpu/elementwise.def"
+#undef NP_UNARY
+#undef NP_BINARY
+#undef NP_COMPARE
+
+/* ---- where, cast, clip ---------------------------------------------------------------------- */
+
+static bool where_infer(neap_array *out)
+{
+    np_infer_like(out, out->in[1]);
+    out->dtype = out->in[1]->dtype;
+    return true;
+}
+
+static neap_status where_run(const np_call *c)
+{
+    np_span_user user = {.where = c->ctx->kernels->where[np_element_bytes(c->out->dtype)]};
+    np_spans_call(c, false, where_span, &user);
+    return NEAP_OK;
+}
+
+const np_op np_op_where = {.name = "where", .arity = 3, .flags = NP_OP_ELEMENTWISE, .overwrites = 6,
+                           .infer = where_infer, .run = where_run};
+
+neap_array *neap_where(neap_array *condition, neap_array *a, neap_array *b)
+{
+    neap_array *in[3] = {condition, a, b};
+    neap_dtype d;
+    if (!np_ready(3, in) || !np_plain_dtype("where", condition) ||
+        !np_promote_all("where", 2, in + 1, &d))
+        return NULL;
+    in[0] = neap_cast(condition, NEAP_BOOL);
+    return in[0] ? node(&np_op_where, 3, in, 1, d) : NULL;
+}
+
+typedef struct np_cast_attr {
+    int32_t dtype;
+} np_cast_attr;
+
+static bool cast_infer(neap_array *out)
+{
+    np_infer_like(out, out->in[0]);
+    out->dtype = (uint8_t)((const np_cast_attr *)out->attr)->dtype;
+    return true;
+}
+
+static neap_status cast_run(const np_call *c)
+{
+    np_convert(c->ctx, c->out->rank, c->out->shape, c->out->dtype, c->out->data, c->out->strides,
+               c->in[0]->dtype, c->in[0]->data, c->in[0]->strides);
+    return NEAP_OK;
+}
+
+const np_op np_op_cast = {.name = "cast", .arity = 1, .flags = NP_OP_ELEMENTWISE | NP_OP_CHEAP,
+                          .overwrites = 1, .infer = cast_infer, .run = cast_run};
+
+neap_array *neap_cast(neap_array *x, neap_dtype dtype)
+{
+    if (!np_ready(1, &x) || !np_plain_dtype("cast", x))
+        return NULL;
+    if (x->dtype == dtype)
+        return x;
+    const neap_dtype_info *info = neap_dtype_describe(dtype);
+    if (!info->name || np_is_quantised(dtype))
+        return np_refuse("cast", 1, &x, NEAP_EDTYPE, "to %s (%d)", info->name ? info->name : "?",
+                         (int)dtype);
+    np_cast_attr attr = {dtype};
+    return np_node(&np_op_cast, 1, &x, &attr, sizeof attr);
+}
+
+neap_array *neap_clip(neap_array *x, neap_array *low, neap_array *high)
+{
+    if (!np_ready(1, &x))
+        return NULL;
+    if (low)
+        x = neap_maximum(x, low);
+    return high ? neap_minimum(x, high) : x;
+}

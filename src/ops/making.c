@@ -1,0 +1,92 @@
+/* making.c - arrays from nothing: arange, and full as a view of one element. */
+#include <math.h>
+#include <string.h>
+
+#include "ops/support.h"
+
+typedef struct np_arange_attr {
+    double start, step;
+    int64_t count;
+    int32_t dtype;
+    int32_t unused;
+} np_arange_attr;
+
+static bool arange_infer(neap_array *out)
+{
+    const np_arange_attr *attr = (const void *)out->attr;
+    out->dtype = (uint8_t)attr->dtype;
+    out->rank = 1;
+    out->shape[0] = attr->count;
+    return true;
+}
+
+enum { ARANGE_TILE = 256 };
+
+/* start + i * step in double, then one conversion: through i64 for integers, f32 for floats. */
+static neap_status arange_run(const np_call *c)
+{
+    const np_arange_attr *attr = c->attr;
+    int64_t whole[ARANGE_TILE], size = np_element_bytes(attr->dtype);
+    float parts[ARANGE_TILE];
+    bool floats = np_is_float(attr->dtype);
+    neap_dtype from = floats ? NEAP_F32 : NEAP_I64;
+    for (int64_t i = 0; i < attr->count; i += ARANGE_TILE) {
+        int64_t n = attr->count - i < ARANGE_TILE ? attr->count - i : ARANGE_TILE, one = 1;
+        for (int64_t j = 0; j < n; j++) {
+            double v = attr->start + (double)(i + j) * attr->step;
+            if (floats)
+                parts[j] = (float)v;
+            else
+                whole[j] = (int64_t)v;
+        }
+        np_convert(c->ctx, 1, &n, attr->dtype, c->out->data + i * size, &one, from,
+                   floats ? (void *)parts : (void *)whole, &one);
+    }
+    return NEAP_OK;
+}
+
+const np_op np_op_arange = {.name = "arange", .arity = 0, .flags = NP_OP_CHEAP, .infer = arange_infer,
+                            .run = arange_run, .no_grad = "no input"};
+
+neap_array *neap_arange(double start, double stop, double step, neap_dtype dtype)
+{
+    if (!np_ready(0, NULL))
+        return NULL;
+    double count = ceil((stop - start) / step), end = start + (count > 0 ? count : 0) * step;
+    if (!np_is_float(dtype) && !np_is_integer(dtype))
+        return np_refuse("arange", 0, NULL, NEAP_EDTYPE, "of dtype %d", (int)dtype);
+    if (step == 0 || !isfinite(start) || !isfinite(stop) || !isfinite(step) || !isfinite(count))
+        return np_refuse("arange", 0, NULL, NEAP_EINVAL, "from %g to %g by %g", start, stop, step);
+    if (count > 4503599627370496.0 ||
+        (!np_is_float(dtype) && (fabs(start) > 9007199254740992.0 || fabs(end) > 9007199254740992.0)))
+        return np_refuse("arange", 0, NULL, NEAP_ELIMIT, "from %g to %g by %g: too many elements",
+                         start, stop, step);
+    np_arange_attr attr;
+    memset(&attr, 0, sizeof attr);
+    attr.start = start;
+    attr.step = step;
+    attr.count = count > 0 ? (int64_t)count : 0;
+    attr.dtype = dtype;
+    return np_node(&np_op_arange, 0, NULL, &attr, sizeof attr);
+}
+
+neap_array *neap_full(int rank, const int64_t *shape, double value, neap_dtype dtype)
+{
+    int64_t elements;
+    uint64_t bytes;
+    if (!np_ready(0, NULL))
+        return NULL;
+    if (!neap_dtype_describe(dtype)->name || np_is_quantised(dtype))
+        return np_refuse("full", 0, NULL, NEAP_EDTYPE, "of dtype %d", (int)dtype);
+    if (rank < 0 || rank > NEAP_MAX_RANK || (rank > 0 && !shape) ||
+        !np_shape_bytes(dtype, rank, shape, &elements, &bytes)) {
+        neap_array t = {.dtype = (uint8_t)dtype};
+        for (; t.rank < rank && t.rank < NEAP_MAX_RANK && shape; t.rank++)
+            t.shape[t.rank] = shape[t.rank];
+        char text[NP_SHAPE_TEXT];
+        return np_refuse("full", 0, NULL, NEAP_ESHAPE,
+                         "%d dimensions, %s: at most %d, extents 0 or more, at most 2^62 in all", rank,
+                         np_shape_text(&t, text), NEAP_MAX_RANK);
+    }
+    return neap_broadcast_to(neap_scalar(dtype, value), rank, shape);
+}

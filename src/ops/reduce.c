@@ -1,0 +1,228 @@
+/* reduce.c - sum, mean, max, min, argmax over one axis; sum over all.
+ *
+ * The kernel's tree of additions follows the index along the axis alone, so lanes share out the other
+ * dimensions only, and neither strides nor lanes change a bit. */
+#include <string.h>
+
+#include "ops/support.h"
+
+typedef struct np_reduce_attr {
+    int32_t axis, keepdims;
+} np_reduce_attr;
+
+/* ---- shapes --------------------------------------------------------------------------------- */
+
+static bool reduced_shape(neap_array *out)
+{
+    const np_reduce_attr *attr = (const void *)out->attr;
+    const neap_array *x = out->in[0];
+    np_infer_like(out, x);
+    if (out->dynamic_dim == attr->axis) {
+        out->dynamic_dim = -1;
+        out->extent = NULL;
+    }
+    if (attr->keepdims) {
+        out->shape[attr->axis] = 1;
+        return true;
+    }
+    out->rank--;
+    for (int d = attr->axis; d < out->rank; d++)
+        out->shape[d] = x->shape[d + 1];
+    if (out->dynamic_dim > attr->axis)
+        out->dynamic_dim--;
+    return true;
+}
+
+static bool sum_infer(neap_array *out)
+{
+    out->dtype = np_is_float(out->in[0]->dtype) ? out->in[0]->dtype : NEAP_I64;
+    return reduced_shape(out);
+}
+
+static bool mean_infer(neap_array *out)
+{
+    out->dtype = out->in[0]->dtype;
+    return reduced_shape(out);
+}
+
+/* An axis of extent 0 has no largest element, which matters unless the result is empty anyway. */
+static bool extreme_shape(neap_array *out)
+{
+    int a = ((const np_reduce_attr *)(const void *)out->attr)->axis;
+    if (!reduced_shape(out))
+        return false;
+    if (out->in[0]->shape[a] == 0 && np_size(out->rank, out->shape) > 0)
+        return np_op_fail(out, NEAP_ESHAPE, "axis %d has extent 0", a);
+    return true;
+}
+
+static bool max_infer(neap_array *out)
+{
+    out->dtype = out->in[0]->dtype;
+    return extreme_shape(out);
+}
+
+static bool argmax_infer(neap_array *out)
+{
+    int a = ((const np_reduce_attr *)(const void *)out->attr)->axis;
+    out->dtype = NEAP_I32;
+    if (out->in[0]->shape[a] > INT32_MAX)
+        return np_op_fail(out, NEAP_ELIMIT, "axis %d has more than 2^31 - 1 elements", a);
+    return extreme_shape(out);
+}
+
+/* ---- running -------------------------------------------------------------------------------- */
+
+typedef struct np_reduce_job {
+    np_reduce_fn fn;
+    np_reduce_args args; /* outer and inner are the last dimensions that make one dense block */
+    int rest;            /* dimensions before them */
+    int64_t shape[NEAP_MAX_RANK];
+    int64_t strides[2][NEAP_MAX_RANK]; /* result, x */
+    int64_t out_size, x_size;
+} np_reduce_job;
+
+/* One lane's share of the largest of rest, outer and inner; the others whole. */
+static void reduce_lane(void *arg, int lane, int lanes)
+{
+    const np_reduce_job *job = arg;
+    np_reduce_args a = job->args;
+    int64_t index[NEAP_MAX_RANK], at[2], strides[2][NEAP_MAX_RANK];
+    int64_t begin = 0, end, first = 0, blocks = np_size(job->rest, job->shape), last = blocks;
+    int64_t to = 0, from = 0;
+    memcpy(strides, job->strides, sizeof strides);
+    if (blocks >= a.outer && blocks >= a.inner) {
+        np_share(blocks, 1, lane, lanes, &first, &last);
+    } else if (a.outer >= a.inner) {
+        np_share(a.outer, 1, lane, lanes, &begin, &end);
+        a.outer = end - begin;
+        to = begin * a.inner;
+        from = begin * a.outer_stride;
+    } else { /* outer is 1 */
+        np_share(a.inner, 64, lane, lanes, &begin, &end);
+        a.inner = end - begin;
+        to = begin;
+        from = begin * a.inner_stride;
+    }
+    if (first >= last || a.outer == 0 || a.inner == 0)
+        return;
+    np_index_seek(job->rest, job->shape, first, index, 2, at, strides);
+    for (; first < last; first++) {
+        a.out = (uint8_t *)job->args.out + (at[0] + to) * job->out_size;
+        a.x = (const uint8_t *)job->args.x + (at[1] + from) * job->x_size;
+        job->fn(&a);
+        np_index_next(job->rest, job->shape, index, 2, at, strides);
+    }
+}
+
+/* Takes the last of the job's dimensions as the kernel's inner or outer one. */
+static void take_last(np_reduce_job *job, int64_t *extent, int64_t *x_stride)
+{
+    job->rest--;
+    *extent = job->shape[job->rest];
+    *x_stride = job->strides[1][job->rest];
+}
+
+static neap_status run_reduce(const np_call *c, const np_reduce_fn *table)
+{
+    const np_reduce_attr *attr = c->attr;
+    const np_operand *x = c->in[0], *out = c->out;
+    np_reduce_job job = {.fn = table[x->dtype], .out_size = np_element_bytes(out->dtype),
+                         .x_size = np_element_bytes(x->dtype)};
+    job.args = (np_reduce_args){.out = out->data, .x = x->data, .outer = 1, .inner = 1,
+                                .n = x->shape[attr->axis], .stride = x->strides[attr->axis]};
+    int kept = 0, inner = 0;
+    for (int d = 0; d < x->rank; d++) {
+        int od = d < attr->axis || attr->keepdims ? d : d - 1;
+        if (d == attr->axis)
+            continue;
+        job.shape[kept] = out->shape[od];
+        job.strides[0][kept] = out->strides[od];
+        job.strides[1][kept++] = x->strides[d];
+        inner += d > attr->axis && out->shape[od] > 1;
+    }
+    if (np_size(kept, job.shape) == 0)
+        return NEAP_OK;
+    if (job.args.n == 0 && (table == c->ctx->kernels->max || table == c->ctx->kernels->min ||
+                            table == c->ctx->kernels->argmax))
+        return np_fail(c->ctx, NEAP_ESHAPE, "%s: axis %d has extent 0 in this run", c->op->name,
+                       attr->axis);
+    job.rest = np_collapse(kept, job.shape, 2, job.strides);
+    if (job.rest > 0 && inner && job.strides[0][job.rest - 1] == 1)
+        take_last(&job, &job.args.inner, &job.args.inner_stride);
+    if (job.rest > 0 && job.strides[0][job.rest - 1] == job.args.inner &&
+        job.shape[job.rest - 1] >= job.args.inner)
+        take_last(&job, &job.args.outer, &job.args.outer_stride);
+    if (np_size(x->rank, x->shape) >= NP_PARALLEL_ELEMENTS)
+        np_pool_run(c->ctx->pool, reduce_lane, &job);
+    else
+        reduce_lane(&job, 0, 1);
+    return NEAP_OK;
+}
+
+/* ---- the ops -------------------------------------------------------------------------------- */
+
+#define REDUCTION(op, shape_rule, reason)                                                          \
+    static neap_status op##_run(const np_call *c)                                                  \
+    {                                                                                              \
+        return run_reduce(c, c->ctx->kernels->op);                                                 \
+    }                                                                                              \
+    const np_op np_op_##op = {.name = #op, .arity = 1, .infer = shape_rule, .run = op##_run,       \
+                              .absorbs_extent = true, .no_grad = reason};                          \
+    neap_array *neap_##op(neap_array *x, int axis, unsigned flags)                                 \
+    {                                                                                              \
+        return build(&np_op_##op, x, axis, flags);                                                 \
+    }
+
+static neap_array *build(const np_op *op, neap_array *x, int axis, unsigned flags)
+{
+    np_reduce_attr attr;
+    int a;
+    memset(&attr, 0, sizeof attr);
+    if (!np_ready(1, &x) || !np_plain_dtype(op->name, x) || !np_axis(op->name, x, axis, &a))
+        return NULL;
+    if (flags & ~(unsigned)NEAP_KEEPDIMS)
+        return np_refuse(op->name, 1, &x, NEAP_EINVAL, "flags %u", flags);
+    attr.axis = a;
+    attr.keepdims = (flags & NEAP_KEEPDIMS) != 0;
+    return np_node(op, 1, &x, &attr, sizeof attr);
+}
+
+REDUCTION(sum, sum_infer, NULL)
+REDUCTION(max, max_infer, NULL)
+REDUCTION(min, max_infer, NULL)
+REDUCTION(argmax, argmax_infer, "integer result")
+
+static neap_status mean_run(const np_call *c)
+{
+    return run_reduce(c, c->ctx->kernels->mean);
+}
+
+const np_op np_op_mean = {.name = "mean", .arity = 1, .infer = mean_infer, .run = mean_run,
+                          .absorbs_extent = true};
+
+neap_array *neap_mean(neap_array *x, int axis, unsigned flags)
+{
+    if (np_ready(1, &x) && np_plain_dtype("mean", x) && !np_is_float(x->dtype))
+        x = neap_cast(x, NEAP_F32);
+    return build(&np_op_mean, x, axis, flags);
+}
+
+neap_array *neap_sum_all(neap_array *x)
+{
+    if (!np_ready(1, &x) || !np_plain_dtype("sum_all", x))
+        return NULL;
+    /* Sums of integers are exact in any order: axis by axis never copies a broadcast array. Sums of
+     * floats run along the elements as they would lie in memory, whatever the strides are. */
+    bool by_axis = !np_is_float(x->dtype) || x->dynamic_dim >= 0;
+    neap_dtype dtype = (neap_dtype)x->dtype;
+    if (!by_axis && x->rank != 1)
+        x = neap_reshape(x, 1, (int64_t[]){neap_array_size(x)});
+    else if (by_axis && np_is_float(dtype))
+        x = neap_cast(x, NEAP_F32);
+    if (x && x->rank == 0)
+        x = neap_cast(x, NEAP_I64);
+    while (x && x->rank > 0)
+        x = neap_sum(x, 0, 0);
+    return x && np_is_float(dtype) ? neap_cast(x, dtype) : x;
+}

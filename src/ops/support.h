@@ -1,0 +1,129 @@
+/* support.h - what the ops share: refusing with a text, axes, dtype promotion, broadcasting, and the
+ * two drivers that walk strided operands, spans (through a kernel) and copies (of bytes).
+ *
+ * The drivers choose how the work is cut by shape and strides; element bits never depend on it. */
+#ifndef NP_SUPPORT_H
+#define NP_SUPPORT_H
+
+#include "array/array.h"
+#include "base/threads.h"
+#include "cpu/kernels.h"
+#include "ops/op_table.h"
+#include "neap/ops.h"
+
+/* Elements from which on a step is worth waking the other lanes. */
+enum { NP_PARALLEL_ELEMENTS = 32768 };
+
+/* ---- building ------------------------------------------------------------------------------- */
+
+/* Stores an error that names the op and its inputs' shapes; returns NULL. For use before there is a
+ * node; np_op_fail is for infer. Inputs may be NULL pointers when n is 0. */
+neap_array *np_refuse(const char *op, uint32_t n, neap_array *const *in, neap_status status,
+                      const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* Is every input there and the current context without an error? */
+bool np_ready(uint32_t n, neap_array *const *in);
+/* -rank .. rank-1 to 0 .. rank-1. */
+bool np_axis(const char *op, neap_array *x, int axis, int *out);
+/* Options of an older, smaller size start at the default. */
+bool np_options(const char *op, const void *given, void *options, size_t size);
+bool np_plain_dtype(const char *op, neap_array *x); /* refuses quantised weights */
+/* The dtype that holds both; false for quantised ones. */
+bool np_promote(neap_dtype a, neap_dtype b, neap_dtype *out);
+/* The dtype of all inputs; refuses quantised ones. */
+bool np_promote_all(const char *op, uint32_t n, neap_array *const *in, neap_dtype *out);
+
+/* A shape, one dimension of which may have its extent set at run time. */
+typedef struct np_extents {
+    int rank, dynamic_dim; /* -1: none */
+    neap_param *extent;
+    int64_t shape[NEAP_MAX_RANK];
+} np_extents;
+
+np_extents np_extents_of(const neap_array *x);
+/* The shape that all inputs broadcast to. */
+bool np_broadcast(const char *op, uint32_t n, neap_array *const *in, np_extents *out);
+/* x as a view of these extents, which it must broadcast to; x itself where they are its own. */
+neap_array *np_broadcast_view(const char *op, neap_array *x, const np_extents *to);
+/* np_view that carries x's extent over to dimension `dynamic_dim` (-1: it is not in the view). */
+neap_array *np_view_carry(neap_array *x, int rank, const int64_t *shape, const int64_t *strides,
+                          int64_t offset, int dynamic_dim);
+/* For infer: shape and extent of an input; dtype is the caller's to set. */
+void np_infer_like(neap_array *out, const neap_array *x);
+/* x if the elements of its last dimension (of all, for dense) are adjacent, else a copy. */
+neap_array *np_adjacent(neap_array *x);
+neap_array *np_dense(neap_array *x);
+/* A copy, whatever x's strides are. */
+neap_array *np_copied(neap_array *x);
+
+/* start:stop:step of every axis, resolved: shape[d] elements from first[d] by step[d]. */
+typedef struct np_region {
+    int64_t shape[NEAP_MAX_RANK], first[NEAP_MAX_RANK], step[NEAP_MAX_RANK];
+} np_region;
+bool np_slice_region(const char *op, neap_array *x, const int64_t *start, const int64_t *stop,
+                     const int64_t *step, np_region *out);
+
+/* ---- spans ---------------------------------------------------------------------------------- */
+
+enum { NP_MAX_OPERANDS = 4 }; /* the result and three inputs */
+
+/* at[0] is the result; step[i] of an input: 1 = adjacent, 0 = one element for all. */
+typedef void (*np_span_fn)(const void *user, void *const *at, const int *step, int64_t n);
+
+typedef struct np_span_operand {
+    void *data;
+    const int64_t *strides; /* in elements */
+    int64_t size;           /* of an element, in bytes */
+} np_span_operand;
+
+typedef struct np_spans {
+    np_pool *pool;
+    int rank;
+    const int64_t *shape;
+    int n; /* operands, the result first */
+    np_span_operand operand[NP_MAX_OPERANDS];
+    bool repeat; /* the kernel wants adjacent elements also where one serves all */
+    np_span_fn fn;
+    const void *user;
+} np_spans;
+
+/* Calls fn over spans that cover every element. The result may lie on an input of equal strides. */
+void np_spans_run(const np_spans *spans);
+/* The same over a call's result and inputs; loops over the result's shape. */
+void np_spans_call(const np_call *c, bool repeat, np_span_fn fn, const void *user);
+/* Converts (or copies, when the dtypes agree) `shape` elements between strided places. */
+void np_convert(neap_context *ctx, int rank, const int64_t *shape, neap_dtype to_dtype, void *to,
+                const int64_t *to_strides, neap_dtype from_dtype, const void *from,
+                const int64_t *from_strides);
+
+/* ---- copies --------------------------------------------------------------------------------- */
+
+/* A strided copy, prepared once for any number of places. Strides in bytes. */
+typedef struct np_copy {
+    int rank;
+    int64_t size; /* of an element */
+    int64_t shape[NEAP_MAX_RANK], to[NEAP_MAX_RANK], from[NEAP_MAX_RANK];
+    bool empty, planes; /* planes: the last two dimensions are walked in square blocks */
+} np_copy;
+
+/* Strides in elements. */
+np_copy np_copy_make(int64_t size, int rank, const int64_t *shape, const int64_t *to_strides,
+                     const int64_t *from_strides);
+/* On the calling lane. */
+void np_copy_one(const np_copy *copy, void *to, const void *from);
+/* Over the pool's lanes when it is large. */
+void np_copy_all(const np_copy *copy, np_pool *pool, void *to, const void *from);
+
+/* ---- groups of dimensions ------------------------------------------------------------------- */
+
+/* Drops dimensions of extent 1 and merges neighbours that lie one after the other in every one of
+ * the `n` operands (strides[operand][dimension], rewritten). Returns the new rank, 0 for one element. */
+int np_collapse(int rank, int64_t *shape, int n, int64_t (*strides)[NEAP_MAX_RANK]);
+/* Steps an index of `rank` dimensions to the next one in row-major order and moves the offsets of n
+ * operands along; after the last one it is at the first again. */
+void np_index_next(int rank, const int64_t *shape, int64_t *index, int n, int64_t *offsets,
+                   int64_t (*strides)[NEAP_MAX_RANK]);
+/* Sets index and offsets to the `at`-th one. */
+void np_index_seek(int rank, const int64_t *shape, int64_t at, int64_t *index, int n,
+                   int64_t *offsets, int64_t (*strides)[NEAP_MAX_RANK]);
+
+#endif
