@@ -26,6 +26,10 @@ typedef struct neap_text {
     size_t length, capacity; /* bytes */
 } neap_text;
 
+NEAP_API neap_status neap_ids_append(neap_context *ctx, neap_ids *ids, const int32_t *values,
+                                     size_t count);
+NEAP_API neap_status neap_text_append(neap_context *ctx, neap_text *text, const void *bytes,
+                                      size_t length);
 NEAP_API void neap_ids_free(neap_context *ctx, neap_ids *ids);
 NEAP_API void neap_text_free(neap_context *ctx, neap_text *text);
 

@@ -1,0 +1,181 @@
+/* cmd_generate.c - `neap generate`: text from a language model, as it is made. */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/npy_rows.h"
+#include "cli/task.h"
+
+/* ---- options ------------------------------------------------------------------------------ */
+
+static int check_together(const cli_settings *s)
+{
+    if (!s->model)
+        return cli_usage("-m FILE is missing: the model");
+    if (!s->prompt && !s->ids)
+        return cli_usage("-p TEXT or --ids FILE.json is missing: the prompt");
+    if (s->prompt && s->ids)
+        return cli_usage("-p and --ids: one prompt is enough");
+    if (s->chat && s->raw)
+        return cli_usage("--chat and --raw exclude each other");
+    if (s->ids && s->chat)
+        return cli_usage("--chat and --ids exclude each other: ids are not put into a template");
+    if (s->system && !s->chat)
+        return cli_usage("--system needs --chat");
+    if (s->chunk % 64)
+        return cli_usage("--chunk %" PRId64 ": expected a multiple of 64", s->chunk);
+    return CLI_PARSED;
+}
+
+int cli_parse_generate(cli_settings *s, bool plan, int argc, char **argv)
+{
+    const cli_option table[] = {
+        CLI_MODEL_ROWS(s),
+        {"max-tokens", 'n', CLI_INT, &s->new_tokens, 1, 1 << 30, "N", "new tokens (default: 128)"},
+        {"chat", 0, CLI_FLAG, &s->chat, 0, 0, NULL, "put the prompt into the model's chat template"},
+        {"system", 0, CLI_TEXT, &s->system, 0, 0, "TEXT", "with --chat: the system message"},
+        {"raw", 0, CLI_FLAG, &s->raw, 0, 0, NULL, "no template (default)"},
+        {"tokens", 0, CLI_FLAG, &s->tokens, 0, 0, NULL, "print the new ids, one JSON array, not text"},
+        CLI_SESSION_ROWS(s),
+        CLI_COMMON_ROWS(s),
+        {plan ? "json" : NULL, 0, CLI_FLAG, &s->json, 0, 0, NULL, "one JSON object on one line"},
+        {.name = NULL},
+    };
+    const int status = cli_parse(table, s, argc, argv, "-m FILE -p TEXT [OPTION...]", NULL);
+    return status == CLI_PARSED ? check_together(s) : status;
+}
+
+/* ---- output ------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal)
+{
+    (void)signal;
+    interrupted = 1;
+}
+
+/* A first Ctrl-C ends the text, a second one the process. */
+static void watch_interrupt(void)
+{
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESETHAND | SA_RESTART};
+    sigaction(SIGINT, &action, NULL);
+}
+
+typedef struct output {
+    bool tokens;
+    int64_t count;
+    char last; /* last byte of the text */
+    cli_npy_rows logits;
+} output;
+
+static bool on_token(void *user, int32_t id, const char *text, size_t length, const float *logits)
+{
+    output *out = user;
+    if (logits && out->logits.file >= 0 && !cli_npy_rows_add(&out->logits, logits))
+        return false;
+    if (!out->tokens && length > 0) {
+        fwrite(text, 1, length, stdout);
+        out->last = text[length - 1];
+    }
+    if (out->tokens && id >= 0)
+        printf("%s%" PRId32, out->count++ ? "," : "[", id);
+    fflush(stdout);
+    return !ferror(stdout) && !interrupted;
+}
+
+static void end_text(output *out)
+{
+    if (out->tokens)
+        puts(out->count ? "]" : "[]");
+    else if (out->last != '\n' && isatty(STDOUT_FILENO))
+        putchar('\n');
+}
+
+/* ---- the run ------------------------------------------------------------------------------ */
+
+static void announce(const cli_task *t)
+{
+    char limit[64] = "";
+    if (t->settings->memory)
+        snprintf(limit, sizeof limit, " of %s", cli_mib(t->settings->memory).text);
+    fprintf(stderr, "neap: planned peak %s (%" PRIu64 " bytes)%s, context %" PRId64 ", steps of %" PRId64
+            " tokens, weights %s, %d threads\n", cli_mib(t->plan.planned_peak_bytes).text,
+            t->plan.planned_peak_bytes, limit, t->plan.context, t->plan.chunk,
+            t->plan.repacked ? "repacked" : "mapped", neap_context_threads(t->ctx));
+}
+
+static double rate(int64_t tokens, double seconds)
+{
+    return seconds > 0 ? (double)tokens / seconds : 0;
+}
+
+static void summarise(const cli_task *t)
+{
+    const neap_generate_result *r = &t->stats.result;
+    neap_memory_info m = NEAP_MEMORY_INFO_INIT;
+    neap_context_memory(t->ctx, &m);
+    fprintf(stderr, "neap: measured peak %s (%" PRIu64 " bytes), %s of the file mapped; prompt %" PRId64
+            " tokens, %.1f a second; new %" PRId64 " tokens, %.1f a second\n", cli_mib(m.peak).text,
+            m.peak, cli_mib(m.mapped).text, r->prompt_tokens, rate(r->prompt_tokens, r->prompt_seconds),
+            r->generated_tokens, rate(r->decode_steps, r->generation_seconds));
+}
+
+static int finish_output(cli_task *t, output *out, neap_status status)
+{
+    end_text(out);
+    int exit = cli_flush_output();
+    if (cli_npy_rows_close(&out->logits) != CLI_DONE)
+        exit = CLI_FAILED;
+    if (status != NEAP_OK)
+        return cli_context_failed(t->ctx);
+    if (exit != CLI_DONE)
+        return exit;
+    t->stats.generated = true;
+    t->stats.interrupted = interrupted && t->stats.result.finish == NEAP_FINISH_CALLER;
+    if (!t->settings->quiet)
+        summarise(t);
+    return t->stats.interrupted ? CLI_INTERRUPTED : CLI_DONE;
+}
+
+static int run(cli_task *t)
+{
+    const cli_settings *s = t->settings;
+    output out = {.tokens = s->tokens, .last = '\n', .logits = CLI_NPY_ROWS_INIT};
+    if (s->logits && cli_npy_rows_open(&out.logits, s->logits, t->info.vocabulary) != CLI_DONE)
+        return CLI_FAILED;
+    if (!s->quiet)
+        announce(t);
+    neap_generate_options o = NEAP_GENERATE_OPTIONS_INIT;
+    o.max_tokens = s->new_tokens;
+    o.ignore_eos = s->ignore_eos;
+    o.sampler = t->sampler;
+    o.on_token = on_token;
+    o.user = &out;
+    watch_interrupt();
+    neap_status status = neap_session_start(t->session);
+    if (status == NEAP_OK)
+        status = neap_generate(t->session, t->ids.data, (int64_t)t->ids.count, &o, &t->stats.result);
+    return finish_output(t, &out, status);
+}
+
+int cmd_generate(int argc, char **argv)
+{
+    cli_settings settings = CLI_SETTINGS_INIT;
+    int status = cli_parse_generate(&settings, false, argc, argv);
+    if (status == CLI_PARSED) {
+        cli_task task;
+        status = cli_task_open(&task, &settings, settings.model, settings.threads);
+        if (status == CLI_DONE)
+            status = cli_task_prompt(&task);
+        if (status == CLI_DONE)
+            status = cli_task_plan(&task, settings.new_tokens, settings.new_tokens - 1);
+        if (status == CLI_DONE)
+            status = run(&task);
+        status = cli_task_finish(&task, status);
+    }
+    cli_settings_free(&settings);
+    return status;
+}

@@ -1,0 +1,169 @@
+/* cmd_info.c - `neap info`: what a model file holds. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "cli/task.h"
+
+static int parse(cli_settings *s, int argc, char **argv)
+{
+    const cli_option table[] = {
+        {"tensors", 0, CLI_FLAG, &s->tensors, 0, 0, NULL, "list every tensor"},
+        {"json", 0, CLI_FLAG, &s->json, 0, 0, NULL, "one JSON object on one line, tensors included"},
+        CLI_COMMON_ROWS(s),
+        {.name = NULL},
+    };
+    const int status = cli_parse(table, s, argc, argv, "FILE [OPTION...]", &s->file);
+    if (status != CLI_PARSED)
+        return status;
+    return s->file ? CLI_PARSED : cli_usage("FILE is missing: a model");
+}
+
+/* ---- tensors ------------------------------------------------------------------------------ */
+
+typedef struct type_sums {
+    int64_t tensors[NEAP_DTYPE_SPAN];
+    uint64_t bytes[NEAP_DTYPE_SPAN];
+} type_sums;
+
+static type_sums sum_types(const cli_task *t)
+{
+    type_sums sums = {0};
+    for (int64_t i = 0; i < t->info.tensors; i++) {
+        neap_tensor_info tensor = NEAP_TENSOR_INFO_INIT;
+        if (neap_model_tensor(t->model, i, &tensor) != NEAP_OK ||
+            (unsigned)tensor.dtype >= NEAP_DTYPE_SPAN)
+            continue;
+        sums.tensors[tensor.dtype]++;
+        sums.bytes[tensor.dtype] += tensor.bytes;
+    }
+    return sums;
+}
+
+static json_t *tensors_json(const cli_task *t)
+{
+    json_t *list = json_array();
+    for (int64_t i = 0; i < t->info.tensors; i++) {
+        neap_tensor_info tensor = NEAP_TENSOR_INFO_INIT;
+        if (neap_model_tensor(t->model, i, &tensor) != NEAP_OK)
+            continue;
+        const char *dtype = neap_dtype_describe(tensor.dtype)->name;
+        json_t *object = json_object(), *shape = json_array();
+        for (int d = 0; d < tensor.rank; d++)
+            json_array_append_new(shape, json_integer(tensor.shape[d]));
+        json_object_set_new(object, "name", cli_json_text(tensor.name, tensor.name_length));
+        json_object_set_new(object, "dtype", json_string(dtype ? dtype : ""));
+        json_object_set_new(object, "shape", shape);
+        json_object_set_new(object, "bytes", json_integer((json_int_t)tensor.bytes));
+        json_array_append_new(list, object);
+    }
+    return list;
+}
+
+static void print_tensors(const cli_task *t)
+{
+    for (int64_t i = 0; i < t->info.tensors; i++) {
+        neap_tensor_info tensor = NEAP_TENSOR_INFO_INIT;
+        if (neap_model_tensor(t->model, i, &tensor) != NEAP_OK)
+            continue;
+        const char *dtype = neap_dtype_describe(tensor.dtype)->name;
+        printf("  %-6s %12" PRIu64 " bytes  ", dtype ? dtype : "", tensor.bytes);
+        cli_print_clean(stdout, tensor.name, tensor.name_length);
+        printf(" [");
+        for (int d = 0; d < tensor.rank; d++)
+            printf("%s%" PRId64, d ? ", " : "", tensor.shape[d]);
+        puts("]");
+    }
+}
+
+/* ---- the whole ---------------------------------------------------------------------------- */
+
+static json_t *types_json(const cli_task *t)
+{
+    const type_sums sums = sum_types(t);
+    json_t *types = json_object();
+    for (int i = 0; i < NEAP_DTYPE_SPAN; i++) {
+        if (!sums.tensors[i])
+            continue;
+        json_t *object = json_object();
+        json_object_set_new(object, "tensors", json_integer(sums.tensors[i]));
+        json_object_set_new(object, "bytes", json_integer((json_int_t)sums.bytes[i]));
+        json_object_set_new(types, neap_dtype_describe((neap_dtype)i)->name, object);
+    }
+    return types;
+}
+
+static json_t *info_json(const cli_task *t)
+{
+    const neap_model_info *i = &t->info;
+    size_t template_length;
+    neap_model_chat_template(t->model, &template_length);
+    json_t *object = json_object();
+    json_object_set_new(object, "format", json_string("gguf"));
+    json_object_set_new(object, "architecture", cli_json_text(i->architecture, strlen(i->architecture)));
+    json_object_set_new(object, "name", cli_json_text(i->name, strlen(i->name)));
+    const struct {
+        const char *key;
+        int64_t value;
+    } numbers[] = {
+        {"context_length", i->context_length}, {"layers", i->layers}, {"hidden", i->hidden},
+        {"ffn", i->ffn}, {"heads", i->heads}, {"kv_heads", i->kv_heads}, {"head_dim", i->head_dim},
+        {"vocabulary", i->vocabulary}, {"parameters", (int64_t)i->parameters},
+        {"tensor_bytes", (int64_t)i->tensor_bytes}, {"file_bytes", (int64_t)i->file_bytes},
+    };
+    for (size_t n = 0; n < sizeof numbers / sizeof numbers[0]; n++)
+        json_object_set_new(object, numbers[n].key, json_integer(numbers[n].value));
+    json_object_set_new(object, "rope_base", json_real((double)i->rope_base));
+    json_object_set_new(object, "norm_eps", json_real((double)i->norm_eps));
+    json_object_set_new(object, "tied_output", json_boolean(i->tied_output));
+    json_object_set_new(object, "chat_template", json_boolean(template_length > 0));
+    json_object_set_new(object, "types", types_json(t));
+    json_object_set_new(object, "tensors", tensors_json(t));
+    return object;
+}
+
+static void print_info(const cli_task *t)
+{
+    const neap_model_info *i = &t->info;
+    const type_sums sums = sum_types(t);
+    size_t template_length;
+    neap_model_chat_template(t->model, &template_length);
+    printf("name          ");
+    cli_print_clean(stdout, i->name, strlen(i->name));
+    printf("\narchitecture  ");
+    cli_print_clean(stdout, i->architecture, strlen(i->architecture));
+    printf(", %" PRId64 " layers, hidden %" PRId64 ", ffn %" PRId64 "\n", i->layers, i->hidden, i->ffn);
+    printf("attention     %" PRId64 " heads over %" PRId64 " of dimension %" PRId64 ", rope base %g\n",
+           i->heads, i->kv_heads, i->head_dim, (double)i->rope_base);
+    printf("context       %" PRId64 " positions\n", i->context_length);
+    printf("vocabulary    %" PRId64 " tokens%s\n", i->vocabulary,
+           template_length ? ", with a chat template" : "");
+    printf("parameters    %" PRIu64 " in %" PRId64 " tensors, %s%s\n", i->parameters, i->tensors,
+           cli_mib(i->tensor_bytes).text, i->tied_output ? ", output tied to the embedding" : "");
+    for (int type = 0; type < NEAP_DTYPE_SPAN; type++)
+        if (sums.tensors[type])
+            printf("  %-6s %12" PRIu64 " bytes in %" PRId64 " tensors\n",
+                   neap_dtype_describe((neap_dtype)type)->name, sums.bytes[type], sums.tensors[type]);
+    if (t->settings->tensors) {
+        puts("tensors");
+        print_tensors(t);
+    }
+}
+
+int cmd_info(int argc, char **argv)
+{
+    cli_settings settings = CLI_SETTINGS_INIT;
+    int status = parse(&settings, argc, argv);
+    if (status == CLI_PARSED) {
+        cli_task task;
+        status = cli_task_open(&task, &settings, settings.file, 1);
+        if (status == CLI_DONE && settings.json)
+            status = cli_json_print(stdout, "standard output", info_json(&task));
+        else if (status == CLI_DONE) {
+            print_info(&task);
+            status = cli_flush_output();
+        }
+        status = cli_task_finish(&task, status);
+    }
+    cli_settings_free(&settings);
+    return status;
+}

@@ -1,0 +1,93 @@
+/* messages.c - messages, sizes and JSON lines, see cli.h. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/cli.h"
+
+static void message(const char *format, va_list arguments)
+{
+    fflush(stdout); /* text that was made before the message stands before it */
+    fputs("neap: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+}
+
+int cli_failed(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    message(format, arguments);
+    va_end(arguments);
+    return CLI_FAILED;
+}
+
+int cli_usage(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    message(format, arguments);
+    va_end(arguments);
+    return CLI_USAGE;
+}
+
+int cli_context_failed(neap_context *ctx)
+{
+    cli_failed("%s", neap_context_error(ctx));
+    neap_context_clear_error(ctx);
+    return CLI_FAILED;
+}
+
+double cli_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+cli_size_text cli_mib(uint64_t bytes)
+{
+    cli_size_text out;
+    snprintf(out.text, sizeof out.text, "%.1f MiB", (double)bytes / 1048576.0);
+    return out;
+}
+
+json_t *cli_json_text(const char *bytes, size_t length)
+{
+    json_t *text = json_stringn(bytes, length);
+    if (text || length > 4096)
+        return text ? text : json_string("?");
+    char plain[4096];
+    for (size_t i = 0; i < length; i++)
+        plain[i] = (unsigned char)bytes[i] < 128 ? bytes[i] : '?';
+    return json_stringn(plain, length);
+}
+
+int cli_json_print(FILE *file, const char *name, json_t *object)
+{
+    if (!object)
+        return cli_failed("%s: out of memory for the JSON text", name);
+    const size_t flags = JSON_COMPACT | JSON_REAL_PRECISION(9);
+    const bool written = json_dumpf(object, file, flags) == 0 && fputc('\n', file) != EOF &&
+                         fflush(file) == 0;
+    const int error = errno;
+    json_decref(object);
+    return written ? CLI_DONE : cli_failed("%s: %s", name, strerror(error));
+}
+
+void cli_print_clean(FILE *file, const char *bytes, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        const unsigned char c = (unsigned char)bytes[i];
+        fputc(c < 32 || c == 127 ? '?' : c, file);
+    }
+}
+
+int cli_flush_output(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return CLI_DONE;
+    return cli_failed("standard output: %s", strerror(errno));
+}

@@ -1,0 +1,247 @@
+/* options.c - see options.h. */
+#include "cli/options.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <popt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+void cli_settings_free(cli_settings *s)
+{
+    char *texts[] = {s->model, s->prompt, s->system, s->ids, s->logits, s->stats, s->file};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        free(texts[i]);
+}
+
+/* ---- values ------------------------------------------------------------------------------- */
+
+/* Decimal digits with a sign perhaps, and nothing else: strtoll alone takes spaces and a plus. */
+static bool read_integer(const char *text, const char **end, int64_t *out)
+{
+    const char *digits = text + (*text == '-');
+    if (*digits < '0' || *digits > '9')
+        return false;
+    char *stop;
+    errno = 0;
+    *out = strtoll(text, &stop, 10);
+    *end = stop;
+    return errno == 0;
+}
+
+static bool read_unsigned(const char *text, const char **end, uint64_t *out)
+{
+    if (*text < '0' || *text > '9')
+        return false;
+    char *stop;
+    errno = 0;
+    *out = strtoull(text, &stop, 10);
+    *end = stop;
+    return errno == 0;
+}
+
+static bool read_size(const char *text, uint64_t *out)
+{
+    const char *end;
+    uint64_t bytes;
+    if (!read_unsigned(text, &end, &bytes))
+        return false;
+    int shift = 0;
+    if (*end != '\0') {
+        const char *unit = strchr("KkMmGg", *end);
+        if (!unit || end[1] != '\0')
+            return false;
+        shift = 10 * ((int)(unit - "KkMmGg") / 2 + 1);
+    }
+    if (bytes == 0 || bytes > (uint64_t)INT64_MAX >> shift)
+        return false;
+    *out = bytes << shift;
+    return true;
+}
+
+static bool read_choice(const char *text, const char *words, int *out)
+{
+    const size_t length = strlen(text);
+    for (int i = 0;; i++) {
+        const size_t n = strcspn(words, "|");
+        if (n == length && n > 0 && !memcmp(words, text, n)) {
+            *out = i;
+            return true;
+        }
+        if (words[n] == '\0')
+            return false;
+        words += n + 1;
+    }
+}
+
+static bool read_list(const char *text, double low, double high, cli_list *out)
+{
+    out->count = 0;
+    for (;;) {
+        int64_t value;
+        if (out->count == CLI_LIST_MAX || !read_integer(text, &text, &value) ||
+            (double)value < low || (double)value > high)
+            return false;
+        out->value[out->count++] = value;
+        if (*text == '\0')
+            return true;
+        if (*text++ != ',')
+            return false;
+    }
+}
+
+static bool read_real(const char *text, double *out)
+{
+    char *stop;
+    errno = 0;
+    *out = strtod(text, &stop);
+    return stop != text && *stop == '\0' && errno == 0 && isfinite(*out);
+}
+
+/* ---- one option --------------------------------------------------------------------------- */
+
+static const char *option_title(const cli_option *o, char title[64])
+{
+    if (o->letter)
+        snprintf(title, 64, "-%c", o->letter);
+    else
+        snprintf(title, 64, "--%s", o->name);
+    return title;
+}
+
+static int expected(const cli_option *o, const char *text)
+{
+    char title[64];
+    option_title(o, title);
+    switch (o->kind) {
+    case CLI_SIZE:
+        return cli_usage("%s %s: expected a size of at least 1 byte and less than 2^63: bytes, or "
+                         "with K, M or G, as in 300M", title, text);
+    case CLI_CHOICE:
+        return cli_usage("%s %s: expected one of %s", title, text, o->value);
+    case CLI_SEED:
+        return cli_usage("%s %s: expected a whole number from 0 to 2^64 - 1", title, text);
+    case CLI_REAL:
+        return cli_usage("%s %s: expected a number from %g to %g", title, text, o->low, o->high);
+    case CLI_LIST:
+        return cli_usage("%s %s: expected whole numbers from %.0f to %.0f between commas, at most %d "
+                         "of them", title, text, o->low, o->high, CLI_LIST_MAX);
+    default:
+        return cli_usage("%s %s: expected a whole number from %.0f to %.0f", title, text, o->low,
+                         o->high);
+    }
+}
+
+static bool take_value(const cli_option *o, const char *text)
+{
+    const char *end;
+    int64_t integer;
+    double real;
+    switch (o->kind) {
+    case CLI_INT:
+        if (!read_integer(text, &end, &integer) || *end != '\0' || (double)integer < o->low ||
+            (double)integer > o->high)
+            return false;
+        *(int64_t *)o->target = integer;
+        return true;
+    case CLI_REAL:
+        if (!read_real(text, &real) || real < o->low || real > o->high)
+            return false;
+        *(double *)o->target = real;
+        return true;
+    case CLI_SEED:
+        return read_unsigned(text, &end, o->target) && *end == '\0';
+    case CLI_SIZE:
+        return read_size(text, o->target);
+    case CLI_CHOICE:
+        return read_choice(text, o->value, o->target);
+    case CLI_LIST:
+        return read_list(text, o->low, o->high, o->target);
+    default:
+        return false;
+    }
+}
+
+/* `text` is owned by the caller's popt and becomes ours. */
+static int take_option(const cli_option *o, char *text)
+{
+    if (o->kind == CLI_FLAG) {
+        *(bool *)o->target = true;
+        free(text);
+        return CLI_PARSED;
+    }
+    if (!text)
+        return cli_failed("out of memory");
+    if (o->kind == CLI_TEXT) {
+        char **target = o->target;
+        free(*target);
+        *target = text;
+        return CLI_PARSED;
+    }
+    const int status = take_value(o, text) ? CLI_PARSED : expected(o, text);
+    free(text);
+    return status;
+}
+
+/* ---- the command line --------------------------------------------------------------------- */
+
+static int take_arguments(poptContext popt, const char *command, char **file)
+{
+    const char *argument;
+    while ((argument = poptGetArg(popt))) {
+        if (!file)
+            return cli_usage("%s: unexpected argument; `neap %s --help` lists the options", argument,
+                             command);
+        if (*file)
+            return cli_usage("%s: unexpected argument, only one file at a time", argument);
+        if (!(*file = strdup(argument)))
+            return cli_failed("out of memory");
+    }
+    return CLI_PARSED;
+}
+
+static int take_all(poptContext popt, const cli_option *table, const char *command)
+{
+    int value;
+    while ((value = poptGetNextOpt(popt)) > 0) {
+        const int status = take_option(&table[value - 1], poptGetOptArg(popt));
+        if (status != CLI_PARSED)
+            return status;
+    }
+    if (value == -1)
+        return CLI_PARSED;
+    return cli_usage("%s: %s; `neap %s --help` lists the options",
+                     poptBadOption(popt, POPT_BADOPTION_NOALIAS), poptStrerror(value), command);
+}
+
+int cli_parse(const cli_option *table, const cli_settings *settings, int argc, char **argv,
+              const char *usage, char **file)
+{
+    struct poptOption rows[CLI_OPTIONS_MAX + 1] = {0};
+    for (int i = 0; table[i].name && i < CLI_OPTIONS_MAX; i++)
+        rows[i] = (struct poptOption){table[i].name, table[i].letter,
+                                      table[i].kind == CLI_FLAG ? POPT_ARG_NONE : POPT_ARG_STRING,
+                                      NULL, i + 1, table[i].help, table[i].value};
+    char title[64];
+    snprintf(title, sizeof title, "neap %s", argv[0]);
+    const char *const first = argv[0];
+    argv[0] = title;
+    poptContext popt = poptGetContext(NULL, argc, (const char **)argv, rows, 0);
+    int status = popt ? CLI_PARSED : cli_failed("out of memory");
+    if (popt) {
+        poptSetOtherOptionHelp(popt, usage);
+        status = take_all(popt, table, first);
+        if (status == CLI_PARSED && settings->help) {
+            poptPrintHelp(popt, stdout, 0);
+            status = cli_flush_output();
+        }
+        if (status == CLI_PARSED)
+            status = take_arguments(popt, first, file);
+        poptFreeContext(popt);
+    }
+    argv[0] = (char *)first;
+    return status;
+}

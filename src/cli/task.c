@@ -1,0 +1,121 @@
+/* task.c - see task.h. */
+#include "cli/task.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+int cli_task_open(cli_task *task, const cli_settings *settings, const char *path, int64_t threads)
+{
+    *task = (cli_task){.settings = settings, .info = NEAP_MODEL_INFO_INIT,
+                       .plan = NEAP_SESSION_INFO_INIT};
+    cli_stats_begin(&task->stats);
+    if (settings->stats && cli_check_writable("--stats", settings->stats) != CLI_DONE)
+        return CLI_FAILED;
+    neap_context_options options = NEAP_CONTEXT_OPTIONS_INIT;
+    options.threads = (int)threads;
+    const neap_status status = neap_context_new(&options, &task->ctx);
+    if (status != NEAP_OK) {
+        task->ctx = NULL;
+        return cli_failed("--threads %" PRId64 ": %s", threads, neap_status_text(status));
+    }
+    if (neap_model_open(task->ctx, path, &task->model) != NEAP_OK) {
+        task->model = NULL;
+        return cli_context_failed(task->ctx);
+    }
+    neap_model_describe(task->model, &task->info);
+    return CLI_DONE;
+}
+
+/* ---- session ------------------------------------------------------------------------------ */
+
+static int make_sampler(cli_task *task)
+{
+    const cli_settings *s = task->settings;
+    neap_sampler_options options = NEAP_SAMPLER_OPTIONS_INIT;
+    options.temperature = (float)s->temperature;
+    options.top_k = (int)s->top_k;
+    options.top_p = (float)s->top_p;
+    options.min_p = (float)s->min_p;
+    options.seed = s->seed;
+    if (neap_sampler_new(task->ctx, &options, (int32_t)task->info.vocabulary, &task->sampler) == NEAP_OK)
+        return CLI_DONE;
+    task->sampler = NULL;
+    return cli_context_failed(task->ctx);
+}
+
+static int64_t default_context(const cli_task *task, int64_t new_tokens)
+{
+    const int64_t most = task->info.context_length, prompt = (int64_t)task->ids.count;
+    if (prompt >= most || new_tokens >= most - prompt)
+        return most;
+    const int64_t rounded = (prompt + new_tokens + 255) / 256 * 256;
+    return rounded < most ? rounded : most;
+}
+
+static int no_room(const cli_task *task, int64_t context)
+{
+    return cli_failed("the prompt has %zu tokens, the context has room for %" PRId64
+                      " positions and needs one more than the prompt: a larger -c (the model allows "
+                      "%" PRId64 ") or a shorter prompt would do",
+                      task->ids.count, context, task->info.context_length);
+}
+
+int cli_task_plan(cli_task *task, int64_t new_tokens, int64_t decode_steps)
+{
+    static const neap_dtype kv_types[] = {NEAP_F16, NEAP_F32};
+    static const neap_weights_mode weights[] = {NEAP_WEIGHTS_AUTO, NEAP_WEIGHTS_MAPPED,
+                                                NEAP_WEIGHTS_REPACKED};
+    const cli_settings *s = task->settings;
+    neap_session_options o = NEAP_SESSION_OPTIONS_INIT;
+    o.prompt = (int64_t)task->ids.count;
+    o.context = s->context < 0 ? default_context(task, new_tokens) : s->context;
+    o.chunk = s->chunk;
+    o.decode = decode_steps > 0;
+    o.kv_type = kv_types[s->kv_type];
+    o.weights = weights[s->weights];
+    o.memory = s->memory;
+    const int64_t room = o.context ? o.context : task->info.context_length;
+    if (o.prompt >= room && new_tokens > 0)
+        return no_room(task, room);
+    if (make_sampler(task) != CLI_DONE)
+        return CLI_FAILED;
+    neap_context_trim(task->ctx);
+    if (neap_session_new(task->model, &o, &task->session) != NEAP_OK) {
+        task->session = NULL;
+        return cli_context_failed(task->ctx);
+    }
+    neap_session_describe(task->session, &task->plan);
+    if (o.prompt >= task->plan.context && new_tokens > 0)
+        return no_room(task, task->plan.context);
+    return CLI_DONE;
+}
+
+/* ---- end ---------------------------------------------------------------------------------- */
+
+void cli_task_close(cli_task *task)
+{
+    if (!task->ctx)
+        return;
+    cli_stats_read(&task->stats, task->ctx, task->session);
+    neap_session_free(task->session);
+    neap_sampler_free(task->sampler);
+    neap_ids_free(task->ctx, &task->ids);
+    neap_model_free(task->model);
+    task->session = NULL;
+    task->sampler = NULL;
+    task->model = NULL;
+    cli_stats_end(&task->stats, task->ctx);
+}
+
+int cli_task_finish(cli_task *task, int status)
+{
+    cli_task_close(task);
+    if (task->settings->stats && (status == CLI_DONE || status == CLI_INTERRUPTED)) {
+        const int written = cli_stats_write(&task->stats, task->settings->stats);
+        if (written != CLI_DONE)
+            status = written;
+    }
+    neap_context_free(task->ctx);
+    task->ctx = NULL;
+    return status;
+}

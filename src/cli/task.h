@@ -1,0 +1,42 @@
+/* task.h - what generate, plan, bench, tokenize and info do before they differ: a context, the model,
+ * the prompt's ids, the session.
+ *
+ * Everything that grows with the prompt lies on the context's ledger before the session is planned,
+ * and nothing is put there while it runs: so the planned peak is the measured one. Functions print
+ * what went wrong and return an exit status. */
+#ifndef CLI_TASK_H
+#define CLI_TASK_H
+
+#include <neap/model.h>
+
+#include "cli/options.h"
+#include "cli/stats.h"
+
+typedef struct cli_task {
+    const cli_settings *settings;
+    neap_context *ctx;
+    neap_model *model;
+    neap_model_info info;
+    neap_ids ids; /* the prompt */
+    neap_sampler *sampler;
+    neap_session *session;
+    neap_session_info plan;
+    cli_stats stats;
+} cli_task;
+
+/* A context without a limit (the session sets it) and the model. `threads` 0: every processor. */
+int cli_task_open(cli_task *task, const cli_settings *settings, const char *path, int64_t threads);
+/* The text of -p (rendered with the chat template for --chat) or --ids becomes task->ids; as a prompt,
+ * no ids are an error. */
+int cli_task_tokens(cli_task *task);
+int cli_task_prompt(cli_task *task);
+/* Sampler and session for task->ids and `new_tokens`; the budget is decided here. `decode_steps`:
+ * how many of the new tokens are fed back. */
+int cli_task_plan(cli_task *task, int64_t new_tokens, int64_t decode_steps);
+/* Frees everything but the context. */
+void cli_task_close(cli_task *task);
+/* That and the context, after --stats is written if `status` is done or interrupted. Returns it, or
+ * that of writing. */
+int cli_task_finish(cli_task *task, int status);
+
+#endif
