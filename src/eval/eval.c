@@ -68,7 +68,7 @@ static bool covers(const neap_array *target, const neap_state *s)
     return neap_array_size(target) == np_size(s->rank, s->shape);
 }
 
-void np_effect_done(neap_array *a)
+static void effect_done(neap_array *a)
 {
     neap_state *s = a->state;
     s->done = a->version;
@@ -88,7 +88,7 @@ static void finish(evaluation *v)
     for (size_t i = 0; i < v->graph.n; i++) {
         neap_array *a = v->graph.entries[i].array;
         if (np_graph_runs(a) && (a->op->flags & NP_OP_EFFECT))
-            np_effect_done(a);
+            effect_done(a);
     }
     for (uint32_t i = 0; i < p->n_outputs; i++) {
         np_array_become_value(v->roots[p->output_root[i]], v->outputs[i]);

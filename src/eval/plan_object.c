@@ -4,7 +4,7 @@
 #include "eval/arena.h"
 #include "eval/run.h"
 
-void np_effect_done(neap_array *a);
+
 
 /* Recorded writes that the plan takes run with the plan only: they are pending no longer. */
 static void adopt_effects(const np_graph *g)
