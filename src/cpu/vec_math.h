@@ -70,13 +70,15 @@ NP_INLINE vf np_vf_sigmoid(vf x)
     return vf_div(vf_select(vf_lt(x, vf_zero()), e, one), vf_add(one, e));
 }
 
-NP_INLINE vf np_vf_silu(vf x) /* x sigmoid(x); its limit -0 at -inf */
+/* x sigmoid(u) for u of the sign of x; its limit -0 at -inf. */
+NP_INLINE vf np_vf_times_sigmoid(vf x, vf u)
 {
-    x = vf_max(vf_set1(-200.0f), x);
-    vf e = np_vf_exp(np_vf_neg(vf_abs(x)));
-    vf top = vf_select(vf_lt(x, vf_zero()), vf_mul(x, e), x);
+    vf e = np_vf_exp(np_vf_neg(vf_abs(u)));
+    vf top = vf_select(vf_lt(u, vf_zero()), vf_mul(vf_max(vf_set1(-200.0f), x), e), x);
     return vf_div(top, vf_add(vf_set1(1.0f), e));
 }
+
+NP_INLINE vf np_vf_silu(vf x) { return np_vf_times_sigmoid(x, x); }
 
 NP_INLINE vf np_vf_tanh(vf x)
 {
@@ -124,13 +126,11 @@ NP_INLINE vf np_vf_gelu(vf x)
     return vf_select(vf_lt(vf_zero(), x), vf_sub(x, lower), lower);
 }
 
-/* x/2 (1 + tanh u) = x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3). Its limit -0 at -inf. */
+/* x/2 (1 + tanh u) = x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3). */
 NP_INLINE vf np_vf_gelu_tanh(vf x)
 {
-    vf near = vf_max(vf_set1(-20.0f), x);
-    vf cubic = vf_fma(vf_mul(vf_set1(0.044715f), vf_mul(near, near)), near, near);
-    vf e = np_vf_exp(vf_mul(vf_set1(-0x1.988454p+0f), cubic));
-    return vf_div(near, vf_add(vf_set1(1.0f), e));
+    vf cubic = vf_fma(vf_mul(vf_set1(0.044715f), vf_mul(x, x)), x, x);
+    return np_vf_times_sigmoid(x, vf_mul(vf_set1(0x1.988454p+0f), cubic));
 }
 
 /* Lane by lane: libm's has the extended precision and the many special cases. */
