@@ -1,7 +1,7 @@
 /* attention.c - softmax(q k^T scale + mask) v without a score matrix.
  *
- * q [B, H, Tq, D], k [B, Hkv, Tk, D] or in groups of 16 positions, v [B, Hkv, Tk, Dv]; all without B
- * too. The number of keys of a run is v's extent, so a cache in groups may be larger. */
+ * q [B, H, Tq, D], k [B, Hkv, Tk, D] or in groups of 16 positions, v [B, Hkv, Tk, Dv]; all without
+ * B too. The number of keys of a run is v's extent, so a cache in groups may be larger. */
 #include <math.h>
 #include <string.h>
 

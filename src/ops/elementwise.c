@@ -1,8 +1,8 @@
 /* elementwise.c - the ops that work on one element at a time, built from the rows of
  * cpu/elementwise.def; where, cast and clip.
  *
- * A builder brings its inputs to one dtype with casts and to one shape with views, so that a run sees
- * operands of the result's shape. */
+ * A builder brings its inputs to one dtype with casts and to one shape with views, so that a run
+ * sees operands of the result's shape. */
 #include "ops/support.h"
 
 typedef enum np_operands { FLOAT, NUMBER, ALL, BOOL } np_operands;
@@ -100,28 +100,36 @@ static neap_status run_binary(const np_call *c, const np_binary_fn *table)
 
 /* ---- the rows ------------------------------------------------------------------------------- */
 
-#define NP_UNARY(op, operands)                                                                     \
-    static neap_status op##_run(const np_call *c)                                                  \
-    {                                                                                              \
-        return run_unary(c, c->ctx->kernels->op);                                                  \
-    }                                                                                              \
-    const np_op np_op_##op = {.name = #op, .arity = 1, .flags = NP_OP_ELEMENTWISE, .overwrites = 1, \
-                              .infer = like_first, .run = op##_run};                               \
-    neap_array *neap_##op(neap_array *x)                                                           \
-    {                                                                                              \
-        return build(&np_op_##op, 1, &x, operands);                                                \
+#define NP_UNARY(op, operands)                            \
+    static neap_status op##_run(const np_call *c)         \
+    {                                                     \
+        return run_unary(c, c->ctx->kernels->op);         \
+    }                                                     \
+    const np_op np_op_##op = {.name = #op,                \
+                              .arity = 1,                 \
+                              .flags = NP_OP_ELEMENTWISE, \
+                              .overwrites = 1,            \
+                              .infer = like_first,        \
+                              .run = op##_run};           \
+    neap_array *neap_##op(neap_array *x)                  \
+    {                                                     \
+        return build(&np_op_##op, 1, &x, operands);       \
     }
 
-#define BINARY(op, operands, result)                                                               \
-    static neap_status op##_run(const np_call *c)                                                  \
-    {                                                                                              \
-        return run_binary(c, c->ctx->kernels->op);                                                 \
-    }                                                                                              \
-    const np_op np_op_##op = {.name = #op, .arity = 2, .flags = NP_OP_ELEMENTWISE, .overwrites = 3, \
-                              .infer = result, .run = op##_run};                                   \
-    neap_array *neap_##op(neap_array *a, neap_array *b)                                            \
-    {                                                                                              \
-        return build(&np_op_##op, 2, (neap_array *[]){a, b}, operands);                            \
+#define BINARY(op, operands, result)                                    \
+    static neap_status op##_run(const np_call *c)                       \
+    {                                                                   \
+        return run_binary(c, c->ctx->kernels->op);                      \
+    }                                                                   \
+    const np_op np_op_##op = {.name = #op,                              \
+                              .arity = 2,                               \
+                              .flags = NP_OP_ELEMENTWISE,               \
+                              .overwrites = 3,                          \
+                              .infer = result,                          \
+                              .run = op##_run};                         \
+    neap_array *neap_##op(neap_array *a, neap_array *b)                 \
+    {                                                                   \
+        return build(&np_op_##op, 2, (neap_array *[]){a, b}, operands); \
     }
 #define NP_BINARY(op, operands) BINARY(op, operands, like_first)
 #define NP_COMPARE(op, operands) BINARY(op, operands, bool_like_first)

@@ -45,8 +45,12 @@ static neap_status arange_run(const np_call *c)
     return NEAP_OK;
 }
 
-const np_op np_op_arange = {.name = "arange", .arity = 0, .flags = NP_OP_CHEAP, .infer = arange_infer,
-                            .run = arange_run, .no_grad = "no input"};
+const np_op np_op_arange = {.name = "arange",
+                            .arity = 0,
+                            .flags = NP_OP_CHEAP,
+                            .infer = arange_infer,
+                            .run = arange_run,
+                            .no_grad = "no input"};
 
 neap_array *neap_arange(double start, double stop, double step, neap_dtype dtype)
 {
@@ -57,8 +61,8 @@ neap_array *neap_arange(double start, double stop, double step, neap_dtype dtype
         return np_refuse("arange", 0, NULL, NEAP_EDTYPE, "of dtype %d", (int)dtype);
     if (step == 0 || !isfinite(start) || !isfinite(stop) || !isfinite(step) || !isfinite(count))
         return np_refuse("arange", 0, NULL, NEAP_EINVAL, "from %g to %g by %g", start, stop, step);
-    if (count > 4503599627370496.0 ||
-        (!np_is_float(dtype) && (fabs(start) > 9007199254740992.0 || fabs(end) > 9007199254740992.0)))
+    if (count > 4503599627370496.0 || (!np_is_float(dtype) && (fabs(start) > 9007199254740992.0 ||
+                                                               fabs(end) > 9007199254740992.0)))
         return np_refuse("arange", 0, NULL, NEAP_ELIMIT, "from %g to %g by %g: too many elements",
                          start, stop, step);
     np_arange_attr attr;
@@ -85,8 +89,8 @@ neap_array *neap_full(int rank, const int64_t *shape, double value, neap_dtype d
             t.shape[t.rank] = shape[t.rank];
         char text[NP_SHAPE_TEXT];
         return np_refuse("full", 0, NULL, NEAP_ESHAPE,
-                         "%d dimensions, %s: at most %d, extents 0 or more, at most 2^62 in all", rank,
-                         np_shape_text(&t, text), NEAP_MAX_RANK);
+                         "%d dimensions, %s: at most %d, extents 0 or more, at most 2^62 in all",
+                         rank, np_shape_text(&t, text), NEAP_MAX_RANK);
     }
     return neap_broadcast_to(neap_scalar(dtype, value), rank, shape);
 }

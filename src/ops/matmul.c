@@ -327,5 +327,6 @@ neap_array *neap_linear(neap_array *x, neap_array *w)
         return np_refuse("linear", 2, in, NEAP_EDTYPE, "for floats and quantised weights only");
     if (x->rank == 0 || w->rank != 2)
         return np_refuse("linear", 2, in, NEAP_ESHAPE, "expected x [.., K] and w [N, K]");
-    return np_is_quantised(w->dtype) ? quantised_linear(x, w) : neap_matmul(x, neap_transpose(w, NULL));
+    return np_is_quantised(w->dtype) ? quantised_linear(x, w)
+                                     : neap_matmul(x, neap_transpose(w, NULL));
 }

@@ -1,5 +1,5 @@
-/* op_table.h - the descriptors of all ops, and a list of them for tests and documentation. Nothing in
- * the library looks an op up: nodes point to their descriptor. */
+/* op_table.h - the descriptors of all ops, and a list of them for tests and documentation. Nothing
+ * in the library looks an op up: nodes point to their descriptor. */
 #ifndef NP_OP_TABLE_H
 #define NP_OP_TABLE_H
 

@@ -1,6 +1,6 @@
-/* random_ops.c - random numbers as pure functions of a key: uniform, and categorical by the largest of
- * logits + Gumbel noise. Words, their order and the arithmetic are MLX's, so the same key draws the
- * same numbers. */
+/* random_ops.c - random numbers as pure functions of a key: uniform, and categorical by the largest
+ * of logits + Gumbel noise. Words, their order and the arithmetic are MLX's, so the same key draws
+ * the same numbers. */
 #include <math.h>
 #include <string.h>
 
@@ -77,7 +77,8 @@ static neap_status uniform_run(const np_call *c)
 const np_op np_op_random_uniform = {.name = "random_uniform", .arity = 1, .infer = uniform_infer,
                                     .run = uniform_run, .no_grad = "a constant of its key"};
 
-neap_array *neap_random_uniform(neap_array *key, int rank, const int64_t *shape, float low, float high)
+neap_array *neap_random_uniform(neap_array *key, int rank, const int64_t *shape, float low,
+                                float high)
 {
     np_uniform_attr attr;
     int64_t elements;
@@ -87,9 +88,10 @@ neap_array *neap_random_uniform(neap_array *key, int rank, const int64_t *shape,
         return NULL;
     if (rank < 0 || rank > NEAP_MAX_RANK || (rank > 0 && !shape) ||
         !np_shape_bytes(NEAP_F32, rank, shape, &elements, &bytes))
-        return np_refuse("random_uniform", 1, &key, NEAP_ESHAPE,
-                         "%d dimensions, at most %d; extents must be 0 or more, at most 2^62 in all",
-                         rank, NEAP_MAX_RANK);
+        return np_refuse(
+            "random_uniform", 1, &key, NEAP_ESHAPE,
+            "%d dimensions, at most %d; extents must be 0 or more, at most 2^62 in all", rank,
+            NEAP_MAX_RANK);
     for (int d = 0; d < rank; d++)
         attr.shape[d] = shape[d];
     attr.rank = rank;

@@ -1,7 +1,7 @@
 /* reduce.c - sum, mean, max, min, argmax over one axis; sum over all.
  *
- * The kernel's tree of additions follows the index along the axis alone, so lanes share out the other
- * dimensions only, and neither strides nor lanes change a bit. */
+ * The kernel's tree of additions follows the index along the axis alone, so lanes share out the
+ * other dimensions only, and neither strides nor lanes change a bit. */
 #include <string.h>
 
 #include "ops/support.h"

@@ -22,7 +22,9 @@ static bool rope_infer(neap_array *out)
 static void rope_strides(const np_operand *x, bool leading_is_batch, int64_t strides[3])
 {
     strides[0] = x->rank == 4 || (x->rank == 3 && leading_is_batch) ? x->strides[0] : 0;
-    strides[1] = x->rank == 4 ? x->strides[1] : x->rank == 3 && !leading_is_batch ? x->strides[0] : 0;
+    strides[1] = x->rank == 4                        ? x->strides[1]
+                 : x->rank == 3 && !leading_is_batch ? x->strides[0]
+                                                     : 0;
     strides[2] = x->strides[x->rank - 2];
 }
 

@@ -1,6 +1,7 @@
 /* rows.c - ops over the elements of a row, the last dimension: softmax, rms_norm, layer_norm.
  *
- * A row's elements must be adjacent; rows may lie anywhere. Whole rows are shared out to the lanes. */
+ * A row's elements must be adjacent; rows may lie anywhere. Whole rows are shared out to the lanes.
+ */
 #include <string.h>
 
 #include "ops/support.h"
@@ -105,8 +106,8 @@ neap_array *neap_softmax(neap_array *x, int axis)
     if (!rows)
         return NULL;
     if (rows->dynamic_dim == rows->rank - 1)
-        return np_refuse("softmax", 1, &x, NEAP_EUNSUPPORTED, "the extent of axis %d is set at run time",
-                         a);
+        return np_refuse("softmax", 1, &x, NEAP_EUNSUPPORTED,
+                         "the extent of axis %d is set at run time", a);
     neap_array *y = np_node(&np_op_softmax, 1, &rows, &attr, sizeof attr);
     return a == x->rank - 1 ? y : neap_swap_axes(y, a, -1);
 }
@@ -141,7 +142,8 @@ static neap_array *norm(const np_op *op, neap_array *x, neap_array *weight, neap
         return NULL;
     if (x->rank == 0 || x->dynamic_dim == x->rank - 1)
         return np_refuse(op->name, 1, &x, x->rank ? NEAP_EUNSUPPORTED : NEAP_ESHAPE,
-                         x->rank ? "the last extent is set at run time" : "no dimension to norm over");
+                         x->rank ? "the last extent is set at run time"
+                                 : "no dimension to norm over");
     in[0] = np_adjacent(x);
     for (int i = 0; i < 2; i++) {
         neap_array *w = i ? bias : weight;

@@ -1,8 +1,9 @@
 /* spans.c - walks strided operands in tiles and calls a span kernel on each.
  *
  * Two ways, by the extent of the innermost dimension (after merging what lies in one piece): long
- * rows are cut into chunks and used where they lie; short rows are gathered, several to a tile. What
- * is neither adjacent nor one element for all goes through tiles on the stack, 8 KiB an operand. */
+ * rows are cut into chunks and used where they lie; short rows are gathered, several to a tile.
+ * What is neither adjacent nor one element for all goes through tiles on the stack, 8 KiB an
+ * operand. */
 #include <string.h>
 
 #include "ops/support.h"
@@ -158,7 +159,9 @@ static bool choose_row_access(np_walk *w)
     bool gathers = false;
     for (int i = 0; i < w->n; i++) {
         int64_t stride = w->strides[i][w->rank - 1];
-        w->access[i] = stride == 1 ? DIRECT : stride == 0 && i > 0 && !w->spans->repeat ? ONE : GATHER;
+        w->access[i] = stride == 1                                 ? DIRECT
+                       : stride == 0 && i > 0 && !w->spans->repeat ? ONE
+                                                                   : GATHER;
         if (w->row == 1)
             w->access[i] = DIRECT;
         gathers |= w->access[i] == GATHER;

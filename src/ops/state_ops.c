@@ -91,8 +91,8 @@ static bool writable(neap_array *const *in, const neap_array *target)
     }
     for (int d = 0; d < target->rank; d++) {
         if (target->strides[d] == 0 && target->shape[d] > 1) {
-            np_refuse("state_write", 2, in, NEAP_EINVAL, "the target is broadcast along dimension %d",
-                      d);
+            np_refuse("state_write", 2, in, NEAP_EINVAL,
+                      "the target is broadcast along dimension %d", d);
             return false;
         }
     }
@@ -111,8 +111,9 @@ static neap_array *record_write(const np_op *op, neap_array *target, neap_array 
         e.dynamic_dim = value->dynamic_dim + target->rank - value->rank;
         e.extent = value->extent;
     } else if (value->dynamic_dim >= 0 && value->extent != e.extent) {
-        return np_refuse("state_write", 2, in, NEAP_ESHAPE, "two extents set at run time, %s and %s",
-                         value->extent->name, e.extent->name);
+        return np_refuse("state_write", 2, in, NEAP_ESHAPE,
+                         "two extents set at run time, %s and %s", value->extent->name,
+                         e.extent->name);
     }
     in[0] = np_broadcast_view("state_write", value, &e);
     if (!in[0])
@@ -121,6 +122,11 @@ static neap_array *record_write(const np_op *op, neap_array *target, neap_array 
         (np_storage(value)->op == np_storage(target)->op &&
          np_storage(value)->state == np_storage(target)->state))
         in[0] = np_copied(in[0]); /* read before the same bytes are written */
+    if (target->dynamic_dim < 0 && e.dynamic_dim >= 0) {
+        in[1] = np_view(target, e.rank, e.shape, target->strides, 0); /* only so much is written */
+        if (in[1])
+            np_set_extent(in[1], e.dynamic_dim, e.extent);
+    }
     if (target->shift && !locate(target, &attr))
         return np_refuse("state_write", 2, in, NEAP_EUNSUPPORTED,
                          "a target at parameter %s that runs along no axis of the state",

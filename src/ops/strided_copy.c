@@ -1,8 +1,8 @@
 /* strided_copy.c - copies elements of any size between strided places.
  *
  * Dimensions are reordered so that the one nearest in the target comes last and, when the source is
- * laid out another way, the one nearest there second to last: those two are walked in square blocks,
- * so a transposing copy reads and writes whole cache lines. */
+ * laid out another way, the one nearest there second to last: those two are walked in square
+ * blocks, so a transposing copy reads and writes whole cache lines. */
 #include <string.h>
 
 #include "ops/support.h"
@@ -135,8 +135,8 @@ static void copy_lane(void *arg, int lane, int lanes)
     const np_copy_job *job = arg;
     np_copy part = *job->copy;
     int64_t begin, end;
-    np_share(part.shape[job->split], part.shape[job->split] >= GRAIN * lanes ? GRAIN : 1, lane, lanes,
-             &begin, &end);
+    np_share(part.shape[job->split], part.shape[job->split] >= GRAIN * lanes ? GRAIN : 1, lane,
+             lanes, &begin, &end);
     part.shape[job->split] = end - begin;
     if (end > begin)
         np_copy_one(&part, job->to + begin * part.to[job->split],

@@ -31,7 +31,16 @@ bool np_ready(uint32_t n, neap_array *const *in)
         if (!in[i])
             return false;
     neap_context *ctx = np_scope_context();
-    return ctx && ctx->status == NEAP_OK;
+    if (!ctx || ctx->status != NEAP_OK)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        const np_op *op = np_storage(in[i])->op;
+        if (op && op->flags & NP_OP_EFFECT) {
+            np_fail(ctx, NEAP_EINVAL, "%s gives no value that an op can use", op->name);
+            return false;
+        }
+    }
+    return true;
 }
 
 bool np_axis(const char *op, neap_array *x, int axis, int *out)
@@ -132,7 +141,8 @@ static bool join(const char *op, uint32_t n, neap_array *const *in, np_extents *
         return true;
     if (e->shape[d] == 1 && !e_dynamic) {
         if (x_dynamic && e->dynamic_dim >= 0) {
-            np_refuse(op, n, in, NEAP_EUNSUPPORTED, "two dimensions with an extent set at run time");
+            np_refuse(op, n, in, NEAP_EUNSUPPORTED,
+                      "two dimensions with an extent set at run time");
             return false;
         }
         e->shape[d] = x->shape[xd];

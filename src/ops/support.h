@@ -1,5 +1,5 @@
-/* support.h - what the ops share: refusing with a text, axes, dtype promotion, broadcasting, and the
- * two drivers that walk strided operands, spans (through a kernel) and copies (of bytes).
+/* support.h - what the ops share: refusing with a text, axes, dtype promotion, broadcasting, and
+ * the two drivers that walk strided operands, spans (through a kernel) and copies (of bytes).
  *
  * The drivers choose how the work is cut by shape and strides; element bits never depend on it. */
 #ifndef NP_SUPPORT_H
@@ -20,7 +20,7 @@ enum { NP_PARALLEL_ELEMENTS = 32768 };
  * node; np_op_fail is for infer. Inputs may be NULL pointers when n is 0. */
 neap_array *np_refuse(const char *op, uint32_t n, neap_array *const *in, neap_status status,
                       const char *format, ...) __attribute__((format(printf, 5, 6)));
-/* Is every input there and the current context without an error? */
+/* Is every input there, and a value (not an effect), and the current context without an error? */
 bool np_ready(uint32_t n, neap_array *const *in);
 /* -rank .. rank-1 to 0 .. rank-1. */
 bool np_axis(const char *op, neap_array *x, int axis, int *out);
@@ -116,7 +116,8 @@ void np_copy_all(const np_copy *copy, np_pool *pool, void *to, const void *from)
 /* ---- groups of dimensions ------------------------------------------------------------------- */
 
 /* Drops dimensions of extent 1 and merges neighbours that lie one after the other in every one of
- * the `n` operands (strides[operand][dimension], rewritten). Returns the new rank, 0 for one element. */
+ * the `n` operands (strides[operand][dimension], rewritten). Returns the new rank, 0 for one
+ * element. */
 int np_collapse(int rank, int64_t *shape, int n, int64_t (*strides)[NEAP_MAX_RANK]);
 /* Steps an index of `rank` dimensions to the next one in row-major order and moves the offsets of n
  * operands along; after the last one it is at the first again. */

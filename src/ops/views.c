@@ -1,5 +1,6 @@
-/* views.c - ops that only describe elements of their input: reshape, transpose, slices, broadcasting,
- * extents and places set at run time. They never run; reshape copies where no view exists.
+/* views.c - ops that only describe elements of their input: reshape, transpose, slices,
+ * broadcasting, extents and places set at run time. They never run; reshape copies where no view
+ * exists.
  *
  * A dimension whose extent is set at run time stays one as long as the view keeps it whole. */
 #include <string.h>
@@ -13,8 +14,9 @@ static bool usable(const char *op, neap_array *x)
 
 static neap_array *refuse_dynamic(const char *op, neap_array *x, const char *why)
 {
-    return np_refuse(op, 1, &x, NEAP_EUNSUPPORTED, "dimension %d has an extent set at run time (%s): %s",
-                     x->dynamic_dim, x->extent->name, why);
+    return np_refuse(op, 1, &x, NEAP_EUNSUPPORTED,
+                     "dimension %d has an extent set at run time (%s): %s", x->dynamic_dim,
+                     x->extent->name, why);
 }
 
 /* ---- reshape -------------------------------------------------------------------------------- */
@@ -160,7 +162,8 @@ neap_array *neap_transpose(neap_array *x, const int *axes)
 neap_array *neap_swap_axes(neap_array *x, int a, int b)
 {
     int order[NEAP_MAX_RANK];
-    if (!usable("swap_axes", x) || !np_axis("swap_axes", x, a, &a) || !np_axis("swap_axes", x, b, &b))
+    if (!usable("swap_axes", x) || !np_axis("swap_axes", x, a, &a) ||
+        !np_axis("swap_axes", x, b, &b))
         return NULL;
     for (int d = 0; d < x->rank; d++)
         order[d] = d == a ? b : d == b ? a : d;
@@ -178,9 +181,11 @@ neap_array *neap_broadcast_to(neap_array *x, int rank, const int64_t *shape)
         return NULL;
     if (rank < 0 || rank > NEAP_MAX_RANK || (rank > 0 && !shape) ||
         !np_shape_bytes((neap_dtype)x->dtype, rank, shape, &elements, &bytes))
-        return np_refuse("broadcast_to", 1, &x, NEAP_ESHAPE,
-                         "%d dimensions, the limit is %d; extents must be 0 or more, at most 2^62 in "
-                         "all", rank, NEAP_MAX_RANK);
+        return np_refuse(
+            "broadcast_to", 1, &x, NEAP_ESHAPE,
+            "%d dimensions, the limit is %d; extents must be 0 or more, at most 2^62 in "
+            "all",
+            rank, NEAP_MAX_RANK);
     for (int d = 0; d < rank; d++)
         e.shape[d] = shape[d];
     if (x->dynamic_dim >= 0) {
@@ -265,7 +270,8 @@ bool np_slice_region(const char *op, neap_array *x, const int64_t *start, const 
     return true;
 }
 
-neap_array *neap_slice(neap_array *x, const int64_t *start, const int64_t *stop, const int64_t *step)
+neap_array *neap_slice(neap_array *x, const int64_t *start, const int64_t *stop,
+                       const int64_t *step)
 {
     np_region r;
     int64_t strides[NEAP_MAX_RANK], offset = 0;
@@ -358,7 +364,7 @@ neap_array *neap_limit(neap_array *x, int axis, neap_param *extent)
 
 neap_array *neap_depends(neap_array *x, neap_array *before)
 {
-    if (!np_ready(2, (neap_array *[]){x, before}))
+    if (!before || !np_ready(1, &x))
         return NULL;
     neap_array *v = np_view_carry(x, x->rank, x->shape, x->strides, 0, x->dynamic_dim);
     if (v)
