@@ -75,8 +75,10 @@ target_link_libraries(neap_internal INTERFACE neap_flags)
 target_include_directories(neap_internal INTERFACE ${PROJECT_SOURCE_DIR}/src
   ${PROJECT_SOURCE_DIR}/include)
 
-# Kernels get -O3, unless the build is for a debugger or a sanitizer.
+# Kernels get -O3, unless the build is for a debugger. Under a sanitizer -O1: more takes minutes a set.
 set(NEAP_KERNEL_OPTIMISE)
-if(NOT NEAP_SANITIZE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+if(NEAP_SANITIZE)
+  set(NEAP_KERNEL_OPTIMISE -O1)
+elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
   set(NEAP_KERNEL_OPTIMISE -O3)
 endif()
