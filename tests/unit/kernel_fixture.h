@@ -58,7 +58,10 @@ static golden golden_find(const char *op, neap_dtype dtype)
     return (golden){NULL, 0, 0};
 }
 
-static inline size_t size_of(neap_dtype dtype) { return (size_t)neap_dtype_describe(dtype)->block_bytes; }
+static inline size_t size_of(neap_dtype dtype)
+{
+    return (size_t)neap_dtype_describe(dtype)->block_bytes;
+}
 
 static const neap_dtype float_types[] = {NEAP_F32, NEAP_F16, NEAP_BF16};
 
@@ -119,7 +122,7 @@ static inline long double rounded(neap_dtype dtype, long double v)
     }
 }
 
-/* |got - want| in units of the last place of `want`; 0 for NaN and NaN; huge if only one is special. */
+/* |got - want| in units of the last place of `want`; 0 for two NaN; huge if only one is special. */
 static inline double units_off(neap_dtype dtype, long double got, long double want)
 {
     if (isnan(got) || isnan(want))

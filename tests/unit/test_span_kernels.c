@@ -1,6 +1,6 @@
-/* test_span_kernels.c - every row of elementwise.def, where and cast, for each dtype and instruction
- * set: values from NumPy's tables or exact arithmetic, and bits that depend neither on place, length,
- * alignment, broadcast form nor on working in place. */
+/* test_span_kernels.c - every row of elementwise.def, where and cast, for each dtype and
+ * instruction set: values from NumPy's tables or exact arithmetic, and bits that depend neither on
+ * place, length, alignment, broadcast form nor on working in place. */
 #include "kernel_fixture.h"
 
 enum row_kind { UNARY, BINARY, COMPARE };
@@ -88,9 +88,18 @@ static void test_every_row_is_there(void **state)
 static double tolerance(const char *name, const char *isa)
 {
     bool base = strcmp(isa, "base") == 0;
-    const struct { const char *name; double units; } rows[] = {
-        {"exp", 1.5}, {"log", 1.5}, {"rsqrt", 2}, {"tanh", 2}, {"sigmoid", 3}, {"silu", 4},
-        {"gelu", base ? 90 : 9}, {"gelu_tanh", base ? 260 : 180}, {"pow", 1}};
+    const struct {
+        const char *name;
+        double units;
+    } rows[] = {{"exp", 1.5},
+                {"log", 1.5},
+                {"rsqrt", 2},
+                {"tanh", 2},
+                {"sigmoid", 3},
+                {"silu", 4},
+                {"gelu", base ? 90 : 9},
+                {"gelu_tanh", base ? 260 : 180},
+                {"pow", 1}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(name, rows[i].name) == 0)
             return rows[i].units;
@@ -110,7 +119,8 @@ static void check_golden(const np_kernels *k, const row *r, neap_dtype t)
     golden b = golden_find("b", t);
     size_t bytes = size_of(t);
     assert_int_equal(x.count, want.count);
-    uint8_t *out = malloc(x.count * bytes), *u = malloc(x.count * bytes), *v = malloc(x.count * bytes);
+    uint8_t *out = malloc(x.count * bytes), *u = malloc(x.count * bytes),
+            *v = malloc(x.count * bytes);
     memcpy(u, x.data, x.count * bytes);
     memcpy(v, r->kind == UNARY ? x.data : b.data, x.count * bytes);
     assert_true(run(k, r, t, out, u, v, x.count, 1, 1));
@@ -126,7 +136,8 @@ static void check_golden(const np_kernels *k, const row *r, neap_dtype t)
         long double loss = denormal_loss(r->name, element(t, u, i));
         if ((off > limit && !(fabsl(got - right) <= loss)) || sign)
             fail_msg("%s %s.%s(%Lg, %Lg) = %La, NumPy has %La: %g units", k->isa, r->name,
-                     neap_dtype_describe(t)->name, element(t, u, i), element(t, v, i), got, right, off);
+                     neap_dtype_describe(t)->name, element(t, u, i), element(t, v, i), got, right,
+                     off);
     }
     free(out), free(u), free(v);
 }
@@ -141,7 +152,7 @@ static void test_floats_against_numpy(void **state)
                     check_golden(*k, &table[i], float_types[t]);
 }
 
-/* ---- accuracy over the whole range of f32 ------------------------------------------------------- */
+/* ---- accuracy over the whole range of f32 ---------------------------------------------- */
 
 static double sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
 static double silu(double x) { return x * sigmoid(x); }
@@ -155,9 +166,11 @@ static double gelu_tanh(double x)
 static void test_accuracy_over_the_range(void **state)
 {
     (void)state;
-    static const struct { const char *name; double (*right)(double); } cases[] = {
-        {"exp", exp}, {"log", log}, {"tanh", tanh}, {"sigmoid", sigmoid}, {"silu", silu},
-        {"gelu", gelu}, {"gelu_tanh", gelu_tanh}};
+    static const struct {
+        const char *name;
+        double (*right)(double);
+    } cases[] = {{"exp", exp},   {"log", log},   {"tanh", tanh},          {"sigmoid", sigmoid},
+                 {"silu", silu}, {"gelu", gelu}, {"gelu_tanh", gelu_tanh}};
     enum { N = 0xff000000u / 20011 * 2 };
     float *x = malloc(N * sizeof *x), *out = malloc(N * sizeof *out);
     int64_t n = 0;
@@ -183,13 +196,13 @@ static void test_accuracy_over_the_range(void **state)
                     worst = off, at = x[i];
             }
             if (worst > tolerance(cases[c].name, (*k)->isa))
-fail_msg("%s %s: %g units at %a", (*k)->isa, cases[c].name, worst, at);
+                fail_msg("%s %s: %g units at %a", (*k)->isa, cases[c].name, worst, at);
         }
     }
     free(x), free(out);
 }
 
-/* ---- integers and bool --------------------------------------------------------------------------- */
+/* ---- integers and bool ----------------------------------------------------------------- */
 
 static int64_t wrap(neap_dtype t, uint64_t v)
 {
@@ -209,24 +222,42 @@ static int64_t integer_result(const char *op, neap_dtype t, int64_t a, int64_t b
     uint64_t u = (uint64_t)a, v = (uint64_t)b;
     bool truth = t == NEAP_BOOL;
 #define IS(name) (strcmp(op, name) == 0)
-    if (IS("neg")) return wrap(t, 0 - u);
-    if (IS("abs")) return wrap(t, a < 0 ? 0 - u : u);
-    if (IS("square")) return wrap(t, u * u);
-    if (IS("relu")) return a < 0 ? 0 : a;
-    if (IS("logical_not")) return !a;
-    if (IS("logical_and")) return a && b;
-    if (IS("logical_or")) return a || b;
-    if (IS("add")) return truth ? a || b : wrap(t, u + v);
-    if (IS("sub")) return wrap(t, u - v);
-    if (IS("mul")) return truth ? a && b : wrap(t, u * v);
-    if (IS("maximum")) return a > b ? a : b;
-    if (IS("minimum")) return a < b ? a : b;
-    if (IS("equal")) return a == b;
-    if (IS("not_equal")) return a != b;
-    if (IS("less")) return a < b;
-    if (IS("less_equal")) return a <= b;
-    if (IS("greater")) return a > b;
-    if (IS("greater_equal")) return a >= b;
+    if (IS("neg"))
+        return wrap(t, 0 - u);
+    if (IS("abs"))
+        return wrap(t, a < 0 ? 0 - u : u);
+    if (IS("square"))
+        return wrap(t, u * u);
+    if (IS("relu"))
+        return a < 0 ? 0 : a;
+    if (IS("logical_not"))
+        return !a;
+    if (IS("logical_and"))
+        return a && b;
+    if (IS("logical_or"))
+        return a || b;
+    if (IS("add"))
+        return truth ? a || b : wrap(t, u + v);
+    if (IS("sub"))
+        return wrap(t, u - v);
+    if (IS("mul"))
+        return truth ? a && b : wrap(t, u * v);
+    if (IS("maximum"))
+        return a > b ? a : b;
+    if (IS("minimum"))
+        return a < b ? a : b;
+    if (IS("equal"))
+        return a == b;
+    if (IS("not_equal"))
+        return a != b;
+    if (IS("less"))
+        return a < b;
+    if (IS("less_equal"))
+        return a <= b;
+    if (IS("greater"))
+        return a > b;
+    if (IS("greater_equal"))
+        return a >= b;
 #undef IS
     fail_msg("no reference for %s", op);
     return 0;
@@ -235,8 +266,8 @@ static int64_t integer_result(const char *op, neap_dtype t, int64_t a, int64_t b
 /* Edges in the first places, then noise. */
 static void fill_integers(neap_dtype t, uint8_t *p, int64_t n, uint64_t seed)
 {
-    const uint64_t edges[] = {0, 1, UINT64_MAX, 0x80, 0x7f, 0x8000, 0x7fff, 0x80000000u, 0x7fffffff,
-                              1ull << 63, INT64_MAX, 2};
+    const uint64_t edges[] = {0,      1,           UINT64_MAX, 0x80,       0x7f,      0x8000,
+                              0x7fff, 0x80000000u, 0x7fffffff, 1ull << 63, INT64_MAX, 2};
     for (int64_t i = 0; i < n; i++) {
         uint64_t j = (uint64_t)i * (seed + 1);
         uint64_t v = i < 144 ? edges[seed ? i % 12 : i / 12]
@@ -263,7 +294,8 @@ static void test_integers(void **state)
                 for (int64_t i = 0; i < N; i++) {
                     int64_t u = (int64_t)element(t, a, i), v = (int64_t)element(t, b, i);
                     int64_t want = integer_result(table[r].name, t, u, v);
-                    int64_t got = (int64_t)element(table[r].kind == COMPARE ? NEAP_BOOL : t, out, i);
+                    int64_t got =
+                        (int64_t)element(table[r].kind == COMPARE ? NEAP_BOOL : t, out, i);
                     if (got != want)
                         fail_msg("%s %s.%s(%lld, %lld) = %lld, not %lld", (*k)->isa, table[r].name,
                                  neap_dtype_describe(t)->name, (long long)u, (long long)v,
@@ -274,7 +306,7 @@ static void test_integers(void **state)
     }
 }
 
-/* ---- place, length, broadcast, in place ----------------------------------------------------------- */
+/* ---- place, length, broadcast, in place ------------------------------------------------ */
 
 enum { LONGEST = 100, MARGIN = 96 };
 static const int64_t lengths[] = {0,  1,  2,  3,  4,  5,  7,  8,  9,  15, 16,
@@ -288,13 +320,14 @@ static void fill(neap_dtype t, uint8_t *p, int64_t n, uint64_t seed)
     }
     golden x = golden_find(seed ? "b" : "a", t);
     for (int64_t i = 0; i < n; i++) /* 37 walks through specials and ordinary values alike */
-        memcpy(p + (size_t)i * x.bytes, (const uint8_t *)x.data + (size_t)(i * 37 % x.count) * x.bytes,
-               x.bytes);
+        memcpy(p + (size_t)i * x.bytes,
+               (const uint8_t *)x.data + (size_t)(i * 37 % x.count) * x.bytes, x.bytes);
 }
 
-/* Runs into a guarded buffer, `first` elements on, and compares with `want` (bytes of one result). */
+/* Runs into a guarded buffer, `first` elements on, and compares with `want`. */
 static void check_run(const np_kernels *k, const row *r, neap_dtype t, const uint8_t *a,
-                      const uint8_t *b, int64_t first, int64_t n, int sa, int sb, const uint8_t *want)
+                      const uint8_t *b, int64_t first, int64_t n, int sa, int sb,
+                      const uint8_t *want)
 {
     static uint8_t space[MARGIN + 8 * (LONGEST + 8) + MARGIN];
     size_t bytes = out_size(r, t), total = (size_t)n * bytes;
@@ -313,15 +346,16 @@ static void check_run(const np_kernels *k, const row *r, neap_dtype t, const uin
 
 static void check_places(const np_kernels *k, const row *r, neap_dtype t)
 {
-    static uint8_t a[8 * LONGEST], b[8 * LONGEST], spread[8 * LONGEST], whole[8 * LONGEST], one[8 * LONGEST];
+    static uint8_t a[8 * LONGEST], b[8 * LONGEST], spread[8 * LONGEST], whole[8 * LONGEST],
+        one[8 * LONGEST];
     size_t bytes = size_of(t), to = out_size(r, t);
     fill(t, a, LONGEST, 0);
     fill(t, b, LONGEST, 1);
     run(k, r, t, whole, a, b, LONGEST, 1, 1);
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
         for (int64_t first = 0; first < 18 && first + lengths[i] <= LONGEST; first++)
-            check_run(k, r, t, a + (size_t)first * bytes, b + (size_t)first * bytes, first, lengths[i],
-                      1, 1, whole + (size_t)first * to);
+            check_run(k, r, t, a + (size_t)first * bytes, b + (size_t)first * bytes, first,
+                      lengths[i], 1, 1, whole + (size_t)first * to);
     for (int64_t at = 0; r->kind != UNARY && at < 12; at++) { /* one element against many */
         for (int64_t i = 0; i < LONGEST; i++)
             memcpy(spread + (size_t)i * bytes, a + (size_t)at * bytes, bytes);
@@ -355,7 +389,7 @@ static void test_bits_do_not_depend_on_the_place(void **state)
                     check_places(*k, &table[r], types[t]);
 }
 
-/* ---- where ---------------------------------------------------------------------------------------- */
+/* ---- where ----------------------------------------------------------------------------- */
 
 static void test_where(void **state)
 {
@@ -373,8 +407,9 @@ static void test_where(void **state)
                     int64_t n = 97 - at;
                     (*k)->where[bytes](out, c + at, a, b + bytes, n, sc, sa, sb);
                     for (int64_t i = 0; i < n; i++) {
-                        const uint8_t *want = c[at + (sc ? i : 0)] ? a + (sa ? (size_t)i * bytes : 0)
-                                                                   : b + bytes * (sb ? (size_t)i + 1 : 1);
+                        const uint8_t *want = c[at + (sc ? i : 0)]
+                                                  ? a + (sa ? (size_t)i * bytes : 0)
+                                                  : b + bytes * (sb ? (size_t)i + 1 : 1);
                         assert_memory_equal(out + (size_t)i * bytes, want, bytes);
                     }
                 }
@@ -387,7 +422,7 @@ static void test_where(void **state)
     }
 }
 
-/* ---- cast ----------------------------------------------------------------------------------------- */
+/* ---- cast ------------------------------------------------------------------------------ */
 
 /* By definition: truncate, saturate, NaN to 0; wrap; != 0; or round once. */
 static long double cast_result(neap_dtype from, neap_dtype to, long double v)
@@ -407,11 +442,14 @@ static long double cast_result(neap_dtype from, neap_dtype to, long double v)
 
 static void fill_cast(neap_dtype t, uint8_t *p, int64_t n)
 {
-    static const float edges[] = {0.0f, -0.0f, NAN, INFINITY, -INFINITY, 0.9f, -0.9f, 1.5f, 127.9f, 128.0f,
-                                  -128.9f, -129.0f, 255.5f, 256.0f, 32767.5f, 32768.0f, -32769.0f, 65519.0f,
-                                  65520.0f, 2147483520.0f, 2147483648.0f, -2147483648.0f, -2147483904.0f,
-                                  4294967040.0f, 4294967296.0f, 0x1.fffffep62f, 0x1p63f, -0x1p63f, 1e20f,
-                                  3e38f, 1e-8f, 3e-8f, 6e-8f, 1e-40f, 2049.0f, 2051.0f, 0x1.008p0f, 0x1.018p0f};
+    static const float edges[] = {
+        0.0f,          -0.0f,          NAN,           INFINITY,       -INFINITY,      0.9f,
+        -0.9f,         1.5f,           127.9f,        128.0f,         -128.9f,        -129.0f,
+        255.5f,        256.0f,         32767.5f,      32768.0f,       -32769.0f,      65519.0f,
+        65520.0f,      2147483520.0f,  2147483648.0f, -2147483648.0f, -2147483904.0f, 4294967040.0f,
+        4294967296.0f, 0x1.fffffep62f, 0x1p63f,       -0x1p63f,       1e20f,          3e38f,
+        1e-8f,         3e-8f,          6e-8f,         1e-40f,         2049.0f,        2051.0f,
+        0x1.008p0f,    0x1.018p0f};
     enum { EDGES = sizeof edges / sizeof *edges };
     if (!is_float(t)) {
         fill_integers(t, p, n, 0);
@@ -422,7 +460,8 @@ static void fill_cast(neap_dtype t, uint8_t *p, int64_t n)
         return;
     }
     for (int64_t i = 0; i < n; i++) {
-        float f = i < EDGES ? edges[i] : ldexpf((float)(int32_t)noise((uint64_t)i), (int)(i % 70) - 45);
+        float f =
+            i < EDGES ? edges[i] : ldexpf((float)(int32_t)noise((uint64_t)i), (int)(i % 70) - 45);
         uint16_t h = (uint16_t)noise((uint64_t)i + 99); /* 16-bit types: any bits at all */
         uint32_t u;
         memcpy(&u, &f, 4);
@@ -452,8 +491,8 @@ static void test_casts(void **state)
                         bool sign = is_float(to) && signbit(got) != signbit(want);
                         if ((got != want || sign) && !(isnan(got) && isnan(want)))
                             fail_msg("%s cast %s -> %s: %La gives %La, not %La", (*k)->isa,
-                                     neap_dtype_describe(from)->name, neap_dtype_describe(to)->name, v,
-                                     got, want);
+                                     neap_dtype_describe(from)->name, neap_dtype_describe(to)->name,
+                                     v, got, want);
                     }
                 }
             }
