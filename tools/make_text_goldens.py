@@ -7,6 +7,7 @@ chat.json: what Jinja makes of conversations with chat templates.
 
 The vocabulary is trained without cutting lines into words, so that its merges cross what a
 pre-tokenizer keeps apart: a wrong cut shows in the ids."""
+
 import json
 import pathlib
 import pydoc_data.topics
@@ -22,24 +23,35 @@ CL100K = ENDINGS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|%s" + AFTER % r"[\r\n]*"
 UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 FIRST = r"[^\r\n\p{L}\p{N}]?"
 TEKKEN = f"{FIRST}{UPPER}*{LOWER}+|{FIRST}{UPPER}+{LOWER}*|\\p{{N}}" + AFTER % r"[\r\n/]*"
-O200K = (f"{FIRST}{UPPER}*{LOWER}+{ENDINGS}?|{FIRST}{UPPER}+{LOWER}*{ENDINGS}?|\\p{{N}}{{1,3}}"
-         + AFTER % r"[\r\n/]*")
-QWEN35 = (ENDINGS + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*"
-          r"|\s*[\r\n]+|\s+(?!\S)|\s+")
-DEEPSEEK3 = [r"\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+",
-             r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"""
-             r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"]
+O200K = (
+    f"{FIRST}{UPPER}*{LOWER}+{ENDINGS}?|{FIRST}{UPPER}+{LOWER}*{ENDINGS}?|\\p{{N}}{{1,3}}"
+    + AFTER % r"[\r\n/]*"
+)
+QWEN35 = (
+    ENDINGS + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+DEEPSEEK3 = [
+    r"\p{N}{1,3}",
+    "[一-龥぀-ゟ゠-ヿ]+",
+    r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"""
+    r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+]
 
 
 def splits(*patterns):
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     return pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(Regex(p), "isolated") for p in patterns] + [byte_level])
+        [pre_tokenizers.Split(Regex(p), "isolated") for p in patterns] + [byte_level]
+    )
 
 
 GPT2 = pre_tokenizers.ByteLevel(add_prefix_space=False)
 KINDS = {  # name: (pre-tokenizer, ignore_merges)
-    "smollm": (pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), GPT2]), False),
+    "smollm": (
+        pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), GPT2]),
+        False,
+    ),
     "gpt-2": (GPT2, False),
     "llama-bpe": (splits(CL100K % r"\p{N}{1,3}"), True),
     "dbrx": (splits(CL100K % r"\p{N}{1,3}"), False),
@@ -50,7 +62,10 @@ KINDS = {  # name: (pre-tokenizer, ignore_merges)
     "deepseek-v3": (splits(*DEEPSEEK3), False),
 }
 CONTROL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|im|>", "<|im|>>"]
-USER_DEFINED = ["<tool>", "«ü €»"]  # not all letters of the alphabet: HF would decode those as bytes
+USER_DEFINED = [
+    "<tool>",
+    "«ü €»",
+]  # not all letters of the alphabet: HF would decode those as bytes
 NO_MERGES = ["ĠzebraĠcrossing", "zebra", "Ġthing"]  # tokens that only ignore_merges reaches
 WORLD = """Привет, как дела? Мир и война. 日本語のテキスト 한국어 문장 عربى नमस्ते ไทย naïve café Übergröße
 🦙🚀👩‍👩‍👧‍👦🏳️‍🌈 don't I'll we've they're it's 12345 67 890 3.14 1,000,000 \t\ttabs\n\n\n  indent\n    more
@@ -59,20 +74,41 @@ BITS = """the|The| quick|brown|123|4567 | 8|'s|'ll|'RE|don't|I'VE|'ſ|\n|\n\n|\r
 Привет|мир|🦙|👩‍👩‍👧|é|naïve|日本語|한국어|عربى|...|!!|?!|==|->|<|x=1;|{}\n|\u00a0|\u3000|\u200b|\u180e|\u0085|
 \u2028|\ufeff|\u0300|ß|Ⅻ|½|²|٣|ﬁ|e\u0301|म|नमस्ते|ไทย|𝔘𝔫|\x7f|\x01|\x00|𐍈|ǅ|ʰ|ª|々|A|ZZ|camelCase|HTTPServer|
 _|__init__|/|//|\\|"|`|~|$5.00|1,000,000|3.14|%|#|@user|http://a.b/c?d=e&f|_a|-b|(c|"d|'e|'t'|''s|zebra|
- zebra crossing| thing|<|im|>|<|im_start|>|<|im_start|>user\n|<|im|>|<|im|>>|<|im|>>>|<tool>|«ü €»|<|endoftext|>""".split("|")
+ zebra crossing| thing|<|im|>|<|im_start|>|<|im_start|>user\n|<|im|>|<|im|>>|<|im|>>>|<tool>|«ü €»|<|endoftext|>""".split(
+    "|"
+)
 BITS += ["<|im_start|>", "<|im_end|>", "<|im|>", "<|im|>>", "<|im|><|im|>", "<|im", "<|endoftext|>"]
 # cases/files.md G1: tokens next to special ones
-FIXED = ["", " ", "a", "<|im_start|>G", "<|im|>user", "a<|im|> b", "user<|im|>", " <|im|> ", "<|im|>\n<|im|>>",
-         "<|im_start|>user\nWhat is gravity?<|im_end|>\n<|im_start|>assistant\n", "<tool>x<tool>"]
+FIXED = [
+    "",
+    " ",
+    "a",
+    "<|im_start|>G",
+    "<|im|>user",
+    "a<|im|> b",
+    "user<|im|>",
+    " <|im|> ",
+    "<|im|>\n<|im|>>",
+    "<|im_start|>user\nWhat is gravity?<|im_end|>\n<|im_start|>assistant\n",
+    "<tool>x<tool>",
+]
 
 
 def train():
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    trainer = trainers.BpeTrainer(vocab_size=1400, min_frequency=2, special_tokens=CONTROL, show_progress=False,
-                                  initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), max_token_length=16)
+    trainer = trainers.BpeTrainer(
+        vocab_size=1400,
+        min_frequency=2,
+        special_tokens=CONTROL,
+        show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        max_token_length=16,
+    )
     topics = pydoc_data.topics.topics
-    lines = [line for name in sorted(topics)[:40] for line in topics[name].splitlines(keepends=True)]
+    lines = [
+        line for name in sorted(topics)[:40] for line in topics[name].splitlines(keepends=True)
+    ]
     tokenizer.train_from_iterator(lines + WORLD.splitlines(keepends=True) * 20, trainer)
     model = json.loads(tokenizer.to_str())["model"]
     vocab = dict(model["vocab"])
@@ -95,10 +131,21 @@ def texts(rng):
     result = list(FIXED)
     for _ in range(80):
         result.append("".join(rng.choice(BITS) for _ in range(rng.randint(1, 20))))
-    ranges = [(32, 126), (0x20, 0x24F), (0x370, 0x5FF), (0x900, 0xDFF), (0x1E00, 0x23FF), (0x3000, 0x30FF),
-              (0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0x1F300, 0x1F64F)]
+    ranges = [
+        (32, 126),
+        (0x20, 0x24F),
+        (0x370, 0x5FF),
+        (0x900, 0xDFF),
+        (0x1E00, 0x23FF),
+        (0x3000, 0x30FF),
+        (0x4E00, 0x9FFF),
+        (0xAC00, 0xD7A3),
+        (0x1F300, 0x1F64F),
+    ]
     for _ in range(30):
-        result.append("".join(chr(rng.randint(*rng.choice(ranges))) for _ in range(rng.randint(1, 30))))
+        result.append(
+            "".join(chr(rng.randint(*rng.choice(ranges))) for _ in range(rng.randint(1, 30)))
+        )
     return result
 
 
@@ -118,14 +165,35 @@ def make_bpe():
         groups.append({"pre": name, "cases": cases})
     decode = []
     for _ in range(60):
-        ids = [rng.randrange(len(tokens)) if rng.random() < 0.4 else rng.randrange(len(CONTROL), 256 + len(CONTROL))
-               for _ in range(rng.randint(1, 16))]
-        decode.append({"ids": ids, "text": tokenizer.decode(ids, skip_special_tokens=True),
-                       "all": tokenizer.decode(ids, skip_special_tokens=False)})
+        ids = [
+            (
+                rng.randrange(len(tokens))
+                if rng.random() < 0.4
+                else rng.randrange(len(CONTROL), 256 + len(CONTROL))
+            )
+            for _ in range(rng.randint(1, 16))
+        ]
+        decode.append(
+            {
+                "ids": ids,
+                "text": tokenizer.decode(ids, skip_special_tokens=True),
+                "all": tokenizer.decode(ids, skip_special_tokens=False),
+            }
+        )
     types = [3 if t in CONTROL else 4 if t in USER_DEFINED else 1 for t in tokens]
-    data = {"made_by": "tools/make_text_goldens.py", "pre": "smollm", "bos": 1, "eos": 2, "unk": 0, "add_bos": 0,
-            "tokens": tokens, "types": types, "merges": [f"{a} {b}" for a, b in merges],
-            "groups": groups, "decode": decode}
+    data = {
+        "made_by": "tools/make_text_goldens.py",
+        "pre": "smollm",
+        "bos": 1,
+        "eos": 2,
+        "unk": 0,
+        "add_bos": 0,
+        "tokens": tokens,
+        "types": types,
+        "merges": [f"{a} {b}" for a, b in merges],
+        "groups": groups,
+        "decode": decode,
+    }
     (OUT / "bpe.json").write_text(json.dumps(data, separators=(",", ":")) + "\n")
 
 
@@ -135,15 +203,24 @@ CHATML = "{% for message in messages %}" + TURN + "{% endfor %}" + ASK
 
 
 def with_system(text):
-    return ("{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
-            r"{{ '<|im_start|>system\n" + text + r"<|im_end|>\n' }}{% endif %}" + TURN + "{% endfor %}" + ASK)
+    return (
+        "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
+        r"{{ '<|im_start|>system\n"
+        + text
+        + r"<|im_end|>\n' }}{% endif %}"
+        + TURN
+        + "{% endfor %}"
+        + ASK
+    )
 
 
 SMOLLM2 = with_system("You are a helpful AI assistant named SmolLM, trained by Hugging Face")
-LLAMA3 = (r"{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = "
-          r"'<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ message['content'] | trim + "
-          r"'<|eot_id|>' %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}"
-          r"{{ content }}{% endfor %}")
+LLAMA3 = (
+    r"{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = "
+    r"'<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ message['content'] | trim + "
+    r"'<|eot_id|>' %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}"
+    r"{{ content }}{% endfor %}"
+)
 LLAMA3_ASK = r"{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}"
 KNOWN = {
     "chatml": CHATML,
@@ -156,7 +233,8 @@ KNOWN = {
   {{- '<|im_start|>assistant\n' -}}
 {% endif %}
 """,
-    "dolphin": "{% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}" + CHATML,
+    "dolphin": "{% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}"
+    + CHATML,
     "hermes": "{{bos_token}}" + CHATML,
     "smollm2": SMOLLM2,
     "smollm2 in lines": SMOLLM2.replace("{% for", "{%- for").replace("{% endfor", "\n{%- endfor"),
@@ -168,9 +246,13 @@ KNOWN = {
 SYSTEM_FIRST = r"""{% if messages[0].role == 'system' %}{% set system = messages[0].content %}{% set rest = messages[1:] %}
 {% else %}{% set system = 'SYSTEM' %}{% set rest = messages %}{% endif %}"""
 STYLES = {  # the format alone: the models' own templates are long, most of them about tools
-    "qwen25": SYSTEM_FIRST.replace("SYSTEM", "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.")
-    + r"{{ '<|im_start|>system\n' + system + '<|im_end|>\n' }}" + CHATML.replace("in messages", "in rest"),
-    "llama31": SYSTEM_FIRST.replace("SYSTEM", "") + r"""{{ bos_token + '<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: """
+    "qwen25": SYSTEM_FIRST.replace(
+        "SYSTEM", "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
+    )
+    + r"{{ '<|im_start|>system\n' + system + '<|im_end|>\n' }}"
+    + CHATML.replace("in messages", "in rest"),
+    "llama31": SYSTEM_FIRST.replace("SYSTEM", "")
+    + r"""{{ bos_token + '<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: """
     r"""December 2023\nToday Date: 26 Jul 2024\n\n' + system | trim + '<|eot_id|>' }}{% for message in rest %}"""
     r"""{{ '<|start_header_id|>' + message.role + '<|end_header_id|>\n\n' + message.content | trim + '<|eot_id|>' }}"""
     r"{% endfor %}{% if add_generation_prompt %}" + LLAMA3_ASK + "{% endif %}",
@@ -181,7 +263,9 @@ REFUSED = {  # near a known one, but not in all it can mean
     "thinks": CHATML.replace(r"assistant\n'", r"assistant\n<think>\n'"),
     "no line end": CHATML.replace(" + '\n'}}{% endfor", "}}{% endfor"),
     "a condition": CHATML.replace("{% if add", "{% if not thinking and add"),
-    "drops thoughts": CHATML.replace("message['content']", "message['content'].split('</think>')[-1]"),
+    "drops thoughts": CHATML.replace(
+        "message['content']", "message['content'].split('</think>')[-1]"
+    ),
     "a blank line of text": CHATML.replace("{% endfor %}", "\n{% endfor %}"),
     "text at the end": CHATML + "x",
     "cut off": CHATML[:-12],
@@ -197,11 +281,20 @@ def message(role, content):
 
 def conversations():
     s, u, a = (lambda c, r=r: message(r, c) for r in ("system", "user", "assistant"))
-    return [[u("Hi")], [s("Be brief."), u("Hi")], [u("  a \n"), a(" b\t"), u("c")],
-            [s(" \u00a0x\u3000 "), u("q"), a("<think>hm</think>ok"), u("<tool_call>x</tool_call>")],
-            [u("a"), u("b")], [a("first"), u("x")], [s("s")], [s("a"), s("b"), u("u")],
-            [u("u"), s("late"), a("w")], [u(""), a(""), s("")], [s(""), u(" \u0085\x1f\u200a\u2028")],
-            [u("it's \"q\" {{x}} {% y %} \\n"), a("Привет 🦙\n\n<|im_end|>")]]
+    return [
+        [u("Hi")],
+        [s("Be brief."), u("Hi")],
+        [u("  a \n"), a(" b\t"), u("c")],
+        [s(" \u00a0x\u3000 "), u("q"), a("<think>hm</think>ok"), u("<tool_call>x</tool_call>")],
+        [u("a"), u("b")],
+        [a("first"), u("x")],
+        [s("s")],
+        [s("a"), s("b"), u("u")],
+        [u("u"), s("late"), a("w")],
+        [u(""), a(""), s("")],
+        [s(""), u(" \u0085\x1f\u200a\u2028")],
+        [u('it\'s "q" {{x}} {% y %} \\n'), a("Привет 🦙\n\n<|im_end|>")],
+    ]
 
 
 def make_chat():
@@ -210,10 +303,23 @@ def make_chat():
     for key, group in (("template", KNOWN), ("style", STYLES)):
         for name, template in group.items():
             compiled = environment.from_string(template)
-            cases = [{"messages": c, "ask": ask, "text": compiled.render(
-                messages=c, add_generation_prompt=ask, bos_token=CONTROL[1], eos_token=CONTROL[2])}
-                for c in conversations() for ask in (True, False)]
-            rows.append({"name": name, key: template if key == "template" else name, "cases": cases})
+            cases = [
+                {
+                    "messages": c,
+                    "ask": ask,
+                    "text": compiled.render(
+                        messages=c,
+                        add_generation_prompt=ask,
+                        bos_token=CONTROL[1],
+                        eos_token=CONTROL[2],
+                    ),
+                }
+                for c in conversations()
+                for ask in (True, False)
+            ]
+            rows.append(
+                {"name": name, key: template if key == "template" else name, "cases": cases}
+            )
     refused = [{"name": name, "template": template} for name, template in REFUSED.items()]
     data = {"made_by": "tools/make_text_goldens.py", "known": rows, "refused": refused}
     (OUT / "chat.json").write_text(json.dumps(data, separators=(",", ":")) + "\n")

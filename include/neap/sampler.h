@@ -29,9 +29,9 @@ typedef struct neap_sampler_options {
 
 typedef struct neap_sampler neap_sampler;
 
-/* For logits of `vocabulary` tokens (1 or more). `options` may be NULL: greedy. Allocates all it will
- * need (host): 8 bytes for each of min(top_k, vocabulary) tokens, none if greedy. NEAP_EINVAL names the
- * option, its value and its range; NEAP_ENOMEM. */
+/* For logits of `vocabulary` tokens (1 or more). `options` may be NULL: greedy. Allocates all it
+ * will need (host): 8 bytes for each of min(top_k, vocabulary) tokens, none if greedy. NEAP_EINVAL
+ * names the option, its value and its range; NEAP_ENOMEM. */
 NEAP_API neap_status neap_sampler_new(neap_context *ctx, const neap_sampler_options *options,
                                       int32_t vocabulary, neap_sampler **out);
 NEAP_API void neap_sampler_free(neap_sampler *sampler);

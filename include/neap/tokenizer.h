@@ -52,7 +52,7 @@ NEAP_API bool neap_tokenizer_is_special(const neap_tokenizer *tokenizer, int32_t
 NEAP_API int32_t neap_tokenizer_special(const neap_tokenizer *tokenizer, const char *text,
                                         size_t length);
 
-/* ---- encode ----------------------------------------------------------------------------------- */
+/* ---- encode --------------------------------------------------------------------------------- */
 
 enum {
     NEAP_ENCODE_PLAIN = 1,  /* do not recognise control tokens in the text: it is only text */
@@ -70,7 +70,7 @@ NEAP_API neap_status neap_tokenizer_encode(neap_context *ctx, const neap_tokeniz
                                            const char *text, size_t length, unsigned flags,
                                            neap_ids *ids);
 
-/* ---- decode ----------------------------------------------------------------------------------- */
+/* ---- decode --------------------------------------------------------------------------------- */
 
 enum { NEAP_DECODE_SPECIAL = 1 }; /* print control tokens too */
 
@@ -85,7 +85,7 @@ NEAP_API neap_status neap_tokenizer_decode(neap_context *ctx, const neap_tokeniz
                                            neap_text *out);
 
 /* Ids one at a time to valid UTF-8, never half a character: the bytes of an unfinished one wait for
- * the next id. Invalid bytes give one U+FFFD for each maximal part of a character, as browsers do. */
+ * the next id. Invalid bytes give one U+FFFD for each maximal part of a character. */
 typedef struct neap_text_stream {
     const neap_tokenizer *tokenizer;
     unsigned flags;          /* NEAP_DECODE_* */
@@ -102,7 +102,7 @@ NEAP_API neap_status neap_text_stream_push(neap_context *ctx, neap_text_stream *
 NEAP_API neap_status neap_text_stream_finish(neap_context *ctx, neap_text_stream *stream,
                                              neap_text *out);
 
-/* ---- chat --------------------------------------------------------------------------------------- */
+/* ---- chat ----------------------------------------------------------------------------------- */
 
 typedef struct neap_chat_message {
     const char *role; /* "system", "user", "assistant"; terminated */
@@ -110,11 +110,12 @@ typedef struct neap_chat_message {
     size_t content_length; /* bytes */
 } neap_chat_message;
 
-/* Appends the prompt text of a conversation as the model file's template (`tokenizer.chat_template`)
- * would make it. The template's language is not evaluated: a template that is known is recognised by
- * its whole meaning-bearing text, anything else is NEAP_EUNSUPPORTED. With no template (length 0) it
- * is ChatML if the vocabulary has <|im_start|> and <|im_end|>. Encode the result with
- * NEAP_ENCODE_NO_BOS. NEAP_EINVAL: a conversation that the template itself refuses. */
+/* Appends the prompt text of a conversation as the model file's template
+ * (`tokenizer.chat_template`) would make it. The template's language is not evaluated: one that is
+ * known is recognised by all of its text that has meaning, any other is NEAP_EUNSUPPORTED. With no
+ * template (length 0) it is ChatML if the vocabulary has <|im_start|> and <|im_end|>, else
+ * NEAP_EUNSUPPORTED. Encode the result with NEAP_ENCODE_NO_BOS. NEAP_EINVAL: no messages, or
+ * another role than system, user and assistant. */
 NEAP_API neap_status neap_chat_render(neap_context *ctx, const neap_tokenizer *tokenizer,
                                       const char *chat_template, size_t template_length,
                                       const neap_chat_message *messages, size_t count,

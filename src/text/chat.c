@@ -1,4 +1,6 @@
 /* chat.c - the prompt text of a conversation, in the format of the model's template. */
+#include <assert.h>
+
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"
@@ -38,13 +40,13 @@ const np_chat_style *np_chat_style_of(uint64_t fingerprint)
     return NULL;
 }
 
-/* ---- rendering ------------------------------------------------------------------------------------- */
+/* ---- rendering ------------------------------------------------------------------------------ */
 
 /* White space as Python's str.strip has it, which Jinja's `trim` is. */
 static bool is_space(uint32_t code)
 {
-    return (code >= 9 && code <= 13) || (code >= 28 && code <= 32) || code == 0x85 || code == 0xA0 ||
-           code == 0x1680 || (code >= 0x2000 && code <= 0x200A) || code == 0x2028 ||
+    return (code >= 9 && code <= 13) || (code >= 28 && code <= 32) || code == 0x85 ||
+           code == 0xA0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200A) || code == 0x2028 ||
            code == 0x2029 || code == 0x202F || code == 0x205F || code == 0x3000;
 }
 
@@ -100,8 +102,7 @@ static bool render(const renderer *r, const neap_tokenizer *t, const neap_chat_m
 {
     const np_chat_style *s = r->style;
     static const uint8_t nothing[] = "";
-    if (s->bos && t->bos >= 0 &&
-        neap_tokenizer_token_bytes(r->ctx, t, t->bos, r->out) != NEAP_OK)
+    if (s->bos && t->bos >= 0 && neap_tokenizer_token_bytes(r->ctx, t, t->bos, r->out) != NEAP_OK)
         return false;
     if (!is_system(&messages[0])) {
         const char *system = s->default_system ? s->default_system : "";
@@ -114,7 +115,8 @@ static bool render(const renderer *r, const neap_tokenizer *t, const neap_chat_m
         np_bytes content = {(const uint8_t *)messages[i].content, messages[i].content_length};
         if (content.n == 0)
             content.p = nothing;
-        const char *prefix = i == 0 && is_system(&messages[0]) && s->system_prefix ? s->system_prefix : "";
+        const char *prefix =
+            i == 0 && is_system(&messages[0]) && s->system_prefix ? s->system_prefix : "";
         if (!put_turn(r, messages[i].role, prefix, content))
             return false;
     }
@@ -135,6 +137,7 @@ static neap_status choose_style(neap_context *ctx, const neap_tokenizer *t, cons
                        (unsigned long long)fingerprint);
     }
     *out = np_chat_style_named("chatml");
+    assert(*out);
     if (neap_tokenizer_special(t, "<|im_start|>", 12) >= 0 &&
         neap_tokenizer_special(t, "<|im_end|>", 10) >= 0)
         return NEAP_OK;
@@ -152,9 +155,10 @@ neap_status np_chat_render_style(neap_context *ctx, const neap_tokenizer *tokeni
         const char *role = messages[i].role;
         if (strcmp(role, "system") != 0 && strcmp(role, "user") != 0 &&
             strcmp(role, "assistant") != 0)
-            return np_fail(ctx, NEAP_EINVAL,
-                           "chat: message %zu has role \"%.40s\", expected system, user or assistant",
-                           i, role);
+            return np_fail(
+                ctx, NEAP_EINVAL,
+                "chat: message %zu has role \"%.40s\", expected system, user or assistant", i,
+                role);
     }
     size_t length = out->length;
     const renderer r = {ctx, style, out};

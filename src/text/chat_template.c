@@ -49,7 +49,7 @@ static void add_text_byte(canon *c, char byte)
     add_byte(c, (uint8_t)byte);
 }
 
-/* ---- inside a tag --------------------------------------------------------------------------------- */
+/* ---- inside a tag --------------------------------------------------------------------------- */
 
 static bool is_name(char c)
 {
@@ -206,7 +206,7 @@ static void add_output(canon *c, const char *p, const char *end)
     }
 }
 
-/* ---- text and tags ---------------------------------------------------------------------------------- */
+/* ---- text and tags -------------------------------------------------------------------------- */
 
 /* The end of a tag's inside: where "%}" (or its kind) begins, outside of strings. */
 static const char *find_close(const char *p, const char *end, char kind)
@@ -227,7 +227,8 @@ static const char *find_close(const char *p, const char *end, char kind)
     return end;
 }
 
-static void add_text(canon *c, const char *p, const char *end, bool line_start, char next_kind, bool strip)
+static void add_text(canon *c, const char *p, const char *end, bool line_start, char next_kind,
+                     bool strip)
 {
     if (strip) {
         while (end > p && is_blank(end[-1]))
@@ -261,7 +262,7 @@ uint64_t np_chat_fingerprint(const char *text, size_t length)
     while (p < end) {
         const char *open = find_open(p, end);
         bool tag = open < end;
-        char kind = tag ? open[1] : 0;
+        char kind = tag ? open[1] : '\0';
         bool strip = tag && open + 2 < end && open[2] == '-';
         add_text(&c, p, open, line_start, kind, strip);
         if (!tag)

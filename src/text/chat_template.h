@@ -1,8 +1,9 @@
 /* chat_template.h - which of the known conversation formats a template is.
  *
- * A template is a Jinja program. It is not run: it is brought to a canonical form (white space, quotes,
- * a.b for a['b'], comments, and how output is cut into pieces do not count) and looked up by the
- * fingerprint of that. Two templates with one canonical form mean the same; any other is unknown. */
+ * A template is a Jinja program. It is not run: it is brought to a canonical form (white space,
+ * quotes, a.b for a['b'], comments, and how output is cut into pieces do not count) and looked up
+ * by the fingerprint of that. Two templates with one canonical form mean the same; any other is
+ * unknown. */
 #ifndef NP_CHAT_TEMPLATE_H
 #define NP_CHAT_TEMPLATE_H
 
@@ -15,9 +16,9 @@ typedef struct np_chat_style {
     bool trim;                  /* white space round the contents goes */
     bool always_generate;       /* the generation prompt is there, asked for or not */
     const char *default_system; /* the system turn if the conversation has none; NULL: none */
-    const char *system_prefix;  /* put before the first system message, then always there; or NULL */
+    const char *system_prefix; /* put before the first system message, then always there; or NULL */
     const char *before_role, *after_role, *after_content;
-    const char *generation;     /* the generation prompt */
+    const char *generation; /* the generation prompt */
 } np_chat_style;
 
 /* The fingerprint of a template's canonical form. */

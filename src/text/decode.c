@@ -20,7 +20,7 @@ void neap_text_free(neap_context *ctx, neap_text *text)
     *text = (neap_text){NULL, 0, 0};
 }
 
-/* ---- the bytes of a token --------------------------------------------------------------------- */
+/* ---- the bytes of a token ------------------------------------------------------------------- */
 
 typedef struct piece_reader {
     np_bytes left;
@@ -85,7 +85,7 @@ neap_status neap_tokenizer_token_bytes(neap_context *ctx, const neap_tokenizer *
     return NEAP_OK;
 }
 
-/* ---- whole characters -------------------------------------------------------------------------- */
+/* ---- whole characters ----------------------------------------------------------------------- */
 
 /* Room is reserved by the callers. */
 static void write_text(neap_text *out, const void *bytes, size_t n)

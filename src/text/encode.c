@@ -1,7 +1,8 @@
 /* encode.c - text to ids: special tokens, words, byte-pair merges.
  *
- * Merges are applied by rank, the leftmost first among equals. A heap of candidate pairs keeps a long
- * word at O(n log n); a candidate is stale, and skipped, if its pair no longer has its rank. */
+ * Merges are applied by rank, the leftmost first among equals. A heap of candidate pairs keeps a
+ * long word at O(n log n); a candidate is stale, and skipped, if its pair no longer has its rank.
+ */
 #include "text/tokenizer.h"
 
 enum { NONE = -1 };
@@ -22,7 +23,7 @@ typedef struct encoder {
     size_t n_heap, symbol_capacity, heap_capacity;
 } encoder;
 
-/* ---- heap ------------------------------------------------------------------------------------- */
+/* ---- heap ----------------------------------------------------------------------------------- */
 
 static bool heap_push(encoder *e, uint64_t value)
 {
@@ -57,7 +58,7 @@ static uint64_t heap_pop(encoder *e)
     return least;
 }
 
-/* ---- one word ----------------------------------------------------------------------------------- */
+/* ---- one word ------------------------------------------------------------------------------- */
 
 static bool put(encoder *e, int32_t id)
 {
@@ -71,8 +72,7 @@ static bool put(encoder *e, int32_t id)
 static int32_t rank_at(const encoder *e, int32_t left)
 {
     int32_t right = e->symbols[left].next;
-    return right == NONE ? NONE
-                         : np_merge_rank(e->t, e->symbols[left].id, e->symbols[right].id);
+    return right == NONE ? NONE : np_merge_rank(e->t, e->symbols[left].id, e->symbols[right].id);
 }
 
 static bool offer(encoder *e, int32_t left)
@@ -140,7 +140,7 @@ static neap_status encode_text(encoder *e, np_bytes text)
     }
 }
 
-/* ---- the text ----------------------------------------------------------------------------------- */
+/* ---- the text ------------------------------------------------------------------------------- */
 
 static neap_status encode_all(encoder *e, np_bytes text, unsigned flags)
 {

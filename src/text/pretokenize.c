@@ -85,7 +85,8 @@ neap_status np_pretokenizer_new(neap_context *ctx, const np_pretokenizer_kind *k
     if (!t)
         return NEAP_ENOMEM;
     t->ctx = ctx;
-    pcre2_general_context *general = pcre2_general_context_create(pcre2_alloc, pcre2_give_back, ctx);
+    pcre2_general_context *general =
+        pcre2_general_context_create(pcre2_alloc, pcre2_give_back, ctx);
     pcre2_compile_context *compile = general ? pcre2_compile_context_create(general) : NULL;
     neap_status status = compile ? NEAP_OK : NEAP_ENOMEM;
     for (int i = 0; status == NEAP_OK && i < NP_PRETOKENIZER_PATTERNS && kind->patterns[i]; i++) {
@@ -118,7 +119,7 @@ void np_pretokenizer_free(np_pretokenizer *t)
     np_free(t->ctx, NEAP_MEM_HOST, t, sizeof *t);
 }
 
-/* ---- the walk -------------------------------------------------------------------------------- */
+/* ---- the walk ------------------------------------------------------------------------------- */
 
 neap_status np_words_new(neap_context *ctx, const np_pretokenizer *pretokenizer, np_words **out)
 {
@@ -180,7 +181,8 @@ static neap_status match_failed(np_words *w, int code)
         return neap_context_status(w->ctx);
     return np_fail(w->ctx, NEAP_ELIMIT, "the text cannot be cut into words: PCRE2 error %d%s", code,
                    code == PCRE2_ERROR_MATCHLIMIT || code == PCRE2_ERROR_HEAPLIMIT
-                       ? " (its step or memory limit)" : "");
+                       ? " (its step or memory limit)"
+                       : "");
 }
 
 /* The next part of level k: the waiting match, or the gap before a match, or a match. */
@@ -193,8 +195,8 @@ static neap_status cut(np_words *w, int k, np_bytes *part)
         l->match_end = NULL;
     } else {
         int n = pcre2_match(w->pretokenizer->code[k], l->begin, (PCRE2_SIZE)(l->end - l->begin),
-                            (PCRE2_SIZE)(l->at - l->begin),
-                            PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, w->match_data, w->match_context);
+                            (PCRE2_SIZE)(l->at - l->begin), PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY,
+                            w->match_data, w->match_context);
         if (n < 0 && n != PCRE2_ERROR_NOMATCH)
             return match_failed(w, n);
         if (n >= 0) {
@@ -216,7 +218,7 @@ neap_status np_words_next(np_words *w, np_bytes *word)
     int count = w->pretokenizer->count;
     *word = (np_bytes){NULL, 0};
     for (;;) {
-        np_bytes part;
+        np_bytes part = {NULL, 0};
         if (w->depth < 0) {
             if (w->rest.n == 0)
                 return NEAP_OK;

@@ -1,7 +1,7 @@
 /* sampler.c - narrows the choices and draws one, in buffers made beforehand.
  *
- * The vocabulary is never sorted: top-k keeps a heap of k, top-p takes the largest from a heap until
- * their mass suffices. Sums are double, in a fixed order. */
+ * The vocabulary is never sorted: top-k keeps a heap of k, top-p takes the largest from a heap
+ * until their mass suffices. Sums are double, in a fixed order. */
 #include "neap/sampler.h"
 
 #include <math.h>
@@ -27,7 +27,8 @@ static neap_status check_options(neap_context *ctx, const neap_sampler_options *
                                  int32_t vocabulary)
 {
     if (!(o->temperature >= 0) || isinf(o->temperature))
-        return np_fail(ctx, NEAP_EINVAL, "temperature: %g, expected 0 (greedy) or a positive number",
+        return np_fail(ctx, NEAP_EINVAL,
+                       "temperature: %g, expected 0 (greedy) or a positive number",
                        (double)o->temperature);
     if (o->top_k < 0)
         return np_fail(ctx, NEAP_EINVAL, "top_k: %d, expected 0 (all) or more", o->top_k);
@@ -80,7 +81,7 @@ void neap_sampler_free(neap_sampler *s)
     np_free(s->ctx, NEAP_MEM_HOST, s, sizeof *s);
 }
 
-/* ---- heaps of choices ---------------------------------------------------------------------------- */
+/* ---- heaps of choices ----------------------------------------------------------------------- */
 
 static bool is_better(choice a, choice b)
 {
@@ -120,7 +121,7 @@ static void take_root(choice *c, size_t n, bool best_first)
     sift(c, 0, n - 1, best_first);
 }
 
-/* ---- the steps: each leaves the choices it keeps at the front, and their number ------------------- */
+/* ---- the steps: each leaves the choices it keeps at the front, and their number ------------- */
 
 /* The k most probable, best first. */
 static size_t keep_top_k(choice *c, size_t k, const float *logits, int32_t n, float largest)

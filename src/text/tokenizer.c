@@ -6,7 +6,7 @@
 
 #include "text/utf8.h"
 
-/* ---- the byte-level alphabet ------------------------------------------------------------------- */
+/* ---- the byte-level alphabet ---------------------------------------------------------------- */
 
 static bool is_itself(uint32_t code)
 {
@@ -32,7 +32,7 @@ int np_alphabet_to_byte(uint32_t code)
     return code == 323 ? 173 : -1;
 }
 
-/* ---- tables -------------------------------------------------------------------------------------- */
+/* ---- tables --------------------------------------------------------------------------------- */
 
 static bool slots_new(neap_context *ctx, np_slots *slots, uint32_t count)
 {
@@ -122,6 +122,7 @@ static bool piece_is_word(np_bytes piece, np_bytes word)
     return at == piece.n;
 }
 
+/* User-defined pieces are text, not letters of the alphabet, and were found before. */
 int32_t np_tokenizer_find_word(const neap_tokenizer *t, np_bytes word)
 {
     uint32_t hash = (uint32_t)HASH_START;
@@ -134,14 +135,15 @@ int32_t np_tokenizer_find_word(const neap_tokenizer *t, np_bytes word)
     const np_slots *s = &t->piece_slots;
     for (uint32_t i = hash & s->mask; s->slot[i]; i = (i + 1) & s->mask) {
         int32_t id = (int32_t)(s->slot[i] & 0xFFFFFF) - 1;
-        if (!((s->slot[i] ^ hash) >> 24) && is_text_type(np_token_type_of(t, id)) &&
+        np_token_type type = np_token_type_of(t, id);
+        if (!((s->slot[i] ^ hash) >> 24) && is_text_type(type) && type != NP_TOKEN_USER_DEFINED &&
             piece_is_word(np_token_piece(t, id), word))
             return id;
     }
     return -1;
 }
 
-/* ---- tokens to be found in texts ------------------------------------------------------------------ */
+/* ---- tokens to be found in texts ------------------------------------------------------------ */
 
 static int compare_pieces(const neap_tokenizer *t, int32_t a, int32_t b)
 {
@@ -235,7 +237,7 @@ int32_t np_tokenizer_match_special(const neap_tokenizer *t, np_bytes text, bool 
     return best;
 }
 
-/* ---- building ------------------------------------------------------------------------------------- */
+/* ---- building ------------------------------------------------------------------------------- */
 
 static neap_status check_counts(neap_context *ctx, const np_vocab *v)
 {
@@ -255,7 +257,12 @@ static neap_status check_counts(neap_context *ctx, const np_vocab *v)
     const struct {
         const char *name;
         int64_t id;
-    } ids[] = {{"bos", v->bos}, {"eos", v->eos}, {"eot", v->eot}, {"unknown", v->unk}};
+    } ids[] = {
+        {"bos",     v->bos},
+        {"eos",     v->eos},
+        {"eot",     v->eot},
+        {"unknown", v->unk}
+    };
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
         if (ids[i].id < -1 || ids[i].id >= (int64_t)v->n_tokens)
             return np_fail(ctx, NEAP_EFORMAT, "%s token id %lld: the vocabulary has %llu tokens",
@@ -316,10 +323,11 @@ static neap_status fill_tokens(neap_tokenizer *t, const np_vocab *v)
 static bool is_end_name(np_bytes piece)
 {
     static const char *const names[] = {
-        "<|endoftext|>", "<|im_end|>",  "<|eot_id|>",      "<|eom_id|>",
-        "<|end|>",       "</s>",        "<|end_of_text|>", "<|return|>",
-        "<end_of_turn>", "<EOT>",       "<eos>",           "<end_of_utterance>",
-        "[EOS]",         "[EOT]",       "<｜end▁of▁sentence｜>",
+        "<|endoftext|>",   "<|im_end|>", "<|eot_id|>",
+        "<|eom_id|>",      "<|end|>",    "</s>",
+        "<|end_of_text|>", "<|return|>", "<end_of_turn>",
+        "<EOT>",           "<eos>",      "<end_of_utterance>",
+        "[EOS]",           "[EOT]",      "<｜end▁of▁sentence｜>",
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strlen(names[i]) == piece.n && memcmp(names[i], piece.p, piece.n) == 0)
@@ -336,15 +344,17 @@ static neap_status fill_ids(neap_tokenizer *t, const np_vocab *v)
         if (named[i] >= 0)
             t->type[named[i]] = i == 3 ? NP_TOKEN_UNKNOWN : NP_TOKEN_CONTROL;
     t->unk = v->unk >= 0 && np_token_type_of(t, (int32_t)v->unk) == NP_TOKEN_UNKNOWN
-                 ? (int32_t)v->unk : -1;
+                 ? (int32_t)v->unk
+                 : -1;
     t->add_bos = v->add_bos < 0 ? t->kind->add_bos && v->bos >= 0 : v->add_bos > 0;
     t->add_eos = v->add_eos > 0;
     if ((t->add_bos && t->bos < 0) || (t->add_eos && t->eos < 0))
         return np_fail(t->ctx, NEAP_EFORMAT, "the file wants %s added and names no such token",
                        t->add_bos && t->bos < 0 ? "BOS" : "EOS");
     for (uint32_t id = 0; id < t->n_tokens; id++)
-        if (id == v->eos || id == v->eot || (np_token_type_of(t, (int32_t)id) == NP_TOKEN_CONTROL &&
-                                             is_end_name(np_token_piece(t, (int32_t)id))))
+        if (id == v->eos || id == v->eot ||
+            (np_token_type_of(t, (int32_t)id) == NP_TOKEN_CONTROL &&
+             is_end_name(np_token_piece(t, (int32_t)id))))
             t->type[id] |= NP_TOKEN_END;
     for (int byte = 0; byte < 256; byte++) {
         uint8_t letter[4];
@@ -444,7 +454,7 @@ void np_tokenizer_free(neap_tokenizer *t)
     np_free(ctx, NEAP_MEM_HOST, t, sizeof *t);
 }
 
-/* ---- public look-ups --------------------------------------------------------------------------- */
+/* ---- public look-ups ------------------------------------------------------------------------ */
 
 int32_t neap_tokenizer_size(const neap_tokenizer *t)
 {

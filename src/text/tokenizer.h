@@ -1,7 +1,7 @@
 /* tokenizer.h - byte-level BPE over a vocabulary that lies in a mapped file.
  *
- * The tokenizer keeps for each piece its place in the file, not its bytes; the arrays of np_vocab may
- * go once it is made. Compact tables: 7 bytes a token, 12 bytes and a slot a merge. */
+ * The tokenizer keeps for each piece its place in the file, not its bytes; the arrays of np_vocab
+ * may go once it is made. Compact tables: 7 bytes a token, 12 bytes and a slot a merge. */
 #ifndef NP_TOKENIZER_H
 #define NP_TOKENIZER_H
 
@@ -11,38 +11,38 @@
 #include "text/pretokenize.h"
 
 typedef enum np_token_type { /* the values of `tokenizer.ggml.token_type` */
-    NP_TOKEN_UNDEFINED = 0,
-    NP_TOKEN_NORMAL = 1,
-    NP_TOKEN_UNKNOWN = 2,
-    NP_TOKEN_CONTROL = 3,
-    NP_TOKEN_USER_DEFINED = 4,
-    NP_TOKEN_UNUSED = 5,
-    NP_TOKEN_BYTE = 6,
+                             NP_TOKEN_UNDEFINED = 0,
+                             NP_TOKEN_NORMAL = 1,
+                             NP_TOKEN_UNKNOWN = 2,
+                             NP_TOKEN_CONTROL = 3,
+                             NP_TOKEN_USER_DEFINED = 4,
+                             NP_TOKEN_UNUSED = 5,
+                             NP_TOKEN_BYTE = 6,
 } np_token_type;
 
 /* A vocabulary as a model file has it. */
 typedef struct np_vocab {
-    np_bytes model;         /* kind of tokenizer; only "gpt2" (byte-level BPE) is known */
-    np_bytes pre;           /* pre-tokenizer; empty = "default" */
+    np_bytes model; /* kind of tokenizer; only "gpt2" (byte-level BPE) is known */
+    np_bytes pre;   /* pre-tokenizer; empty = "default" */
     uint64_t n_tokens;
     const np_bytes *pieces; /* in the byte-level alphabet; control and user-defined ones as text */
     uint64_t n_types;       /* n_tokens, or 0: all are normal but the ids below */
     const int32_t *types;
     uint64_t n_merges;
-    const np_bytes *merges; /* "a b", the most important first */
+    const np_bytes *merges;     /* "a b", the most important first */
     int64_t bos, eos, eot, unk; /* -1: none */
-    int add_bos, add_eos;   /* 1, 0; -1: the file does not say */
+    int add_bos, add_eos;       /* 1, 0; -1: the file does not say */
 } np_vocab;
 #define NP_VOCAB_INIT {.bos = -1, .eos = -1, .eot = -1, .unk = -1, .add_bos = -1, .add_eos = -1}
 
 /* The pieces must lie within 4 GiB of each other and outlive the tokenizer. Empty pieces, and the
- * later of two equal merges, are never used. NEAP_EFORMAT: equal pieces, a merge whose parts or result are no
- * tokens, ids or types out of range, a piece over 65535 bytes. NEAP_EUNSUPPORTED: an unknown model
- * or pre-tokenizer. NEAP_ELIMIT: over 2^24 - 2 tokens or merges. NEAP_ENOMEM. */
+ * later of two equal merges, are never used. NEAP_EFORMAT: equal pieces, a merge whose parts or
+ * result are no tokens, ids or types out of range, a piece over 65535 bytes. NEAP_EUNSUPPORTED: an
+ * unknown model or pre-tokenizer. NEAP_ELIMIT: over 2^24 - 2 tokens or merges. NEAP_ENOMEM. */
 neap_status np_tokenizer_new(neap_context *ctx, const np_vocab *vocab, neap_tokenizer **out);
 void np_tokenizer_free(neap_tokenizer *tokenizer);
 
-/* ---- inside ------------------------------------------------------------------------------------ */
+/* ---- inside --------------------------------------------------------------------------------- */
 
 /* A hash table of 24-bit numbers; what they number is compared by the user. 0 = free slot. */
 typedef struct np_slots {
@@ -60,17 +60,17 @@ struct neap_tokenizer {
     neap_context *ctx;
     np_pretokenizer *pretokenizer;
     const np_pretokenizer_kind *kind;
-    const uint8_t *base;  /* the lowest piece */
+    const uint8_t *base; /* the lowest piece */
     uint32_t n_tokens, n_merges, n_special;
-    uint32_t *offset;     /* [n_tokens] from base */
-    uint16_t *length;     /* [n_tokens] bytes */
-    uint8_t *type;        /* [n_tokens] np_token_type, and NP_TOKEN_END */
-    np_merge *merge;      /* [n_merges] by rank */
-    np_slots merge_slots; /* by left and right id */
-    np_slots piece_slots; /* by piece; only kept if the kind ignores merges */
-    int32_t *special;     /* [n_special] ids of tokens to find in the text, by their bytes */
+    uint32_t *offset;        /* [n_tokens] from base */
+    uint16_t *length;        /* [n_tokens] bytes */
+    uint8_t *type;           /* [n_tokens] np_token_type, and NP_TOKEN_END */
+    np_merge *merge;         /* [n_merges] by rank */
+    np_slots merge_slots;    /* by left and right id */
+    np_slots piece_slots;    /* by piece; only kept if the kind ignores merges */
+    int32_t *special;        /* [n_special] ids of tokens to find in the text, by their bytes */
     bool special_start[256]; /* first bytes of those */
-    int32_t byte_id[256]; /* the token of one byte, or -1 */
+    int32_t byte_id[256];    /* the token of one byte, or -1 */
     int32_t bos, eos, unk;
     bool add_bos, add_eos;
 };

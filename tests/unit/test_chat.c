@@ -1,4 +1,5 @@
-/* test_chat.c - conversations as Jinja renders them with the models' templates; unknown ones refused. */
+/* test_chat.c - conversations as Jinja renders them with the models' templates; unknown ones
+ * refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -127,8 +128,8 @@ static void test_near_misses_are_refused(void **state)
     neap_context_free(ctx);
 }
 
-/* Every start of a template, and every template with a byte changed, is read without harm and, where
- * it is longer than white space, refused. */
+/* Every start of a template, and every template with a byte changed, is read without harm and,
+ * where it is longer than white space, refused. */
 static void test_damaged_templates(void **state)
 {
     (void)state;
@@ -210,7 +211,10 @@ static void test_every_failing_allocation(void **state)
     (void)state;
     char *content = malloc(20000); /* the text grows several times */
     memset(content, 'x', 20000);
-    const neap_chat_message messages[] = {{"system", content, 3000}, {"user", content, 20000}};
+    const neap_chat_message messages[] = {
+        {"system", content, 3000 },
+        {"user",   content, 20000}
+    };
     int64_t failures = 0;
     for (int64_t n = 1;; n++) {
         neap_context *ctx = new_context(n);
@@ -242,12 +246,9 @@ static void test_every_failing_allocation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_templates),
-        cmocka_unit_test(test_near_misses_are_refused),
-        cmocka_unit_test(test_damaged_templates),
-        cmocka_unit_test(test_without_a_template),
-        cmocka_unit_test(test_bad_conversations),
-        cmocka_unit_test(test_every_failing_allocation),
+        cmocka_unit_test(test_known_templates),   cmocka_unit_test(test_near_misses_are_refused),
+        cmocka_unit_test(test_damaged_templates), cmocka_unit_test(test_without_a_template),
+        cmocka_unit_test(test_bad_conversations), cmocka_unit_test(test_every_failing_allocation),
     };
     return cmocka_run_group_tests(tests, load_goldens, free_goldens);
 }

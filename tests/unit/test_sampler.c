@@ -1,4 +1,5 @@
-/* test_sampler.c - which tokens can be drawn and how often; expected sets are worked out by hand. */
+/* test_sampler.c - which tokens can be drawn and how often; expected sets are worked out by hand.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,14 +51,28 @@ static void test_the_right_tokens_stay(void **state)
         float top_p, min_p;
         const char *stay;
     } rows[] = {
-        {0, 1, 0, "yyyy"},        {1, 0.4f, 0, "nnyn"},     {1, 0.8f, 0, "nnyn"},
-        {0, 0.4f, 0, "nnyn"},     {0, 0.7f, 0, "nnyy"},     {0, 0.9f, 0, "ynyy"},
-        {0, 0.99f, 0, "yyyy"},    {0, 0, 0, "nnyn"},        {0, 1e-30f, 0, "nnyn"},
-        {0, 1, 1, "nnyn"},        {0, 1, 0.5f, "nnyy"},     {0, 1, 0.2f, "ynyy"},
-        {0, 1, 0.05f, "yyyy"},    {2, 1, 0, "nnyy"},        {3, 1, 0, "ynyy"},
-        {4, 1, 0, "yyyy"},        {99, 1, 0, "yyyy"},       {2, 0.7f, 0, "nnyy"},
-        {2, 0.6f, 0, "nnyn"}, /* .5 of .8 is .625 */        {3, 0.95f, 0.4f, "nnyy"},
-        {1, 0, 1, "nnyn"},        {3, 0.8f, 0, "nnyy"}, /* .8 of .95 is .842 */
+        {0,  1,      0,     "yyyy"},
+        {1,  0.4f,   0,     "nnyn"},
+        {1,  0.8f,   0,     "nnyn"},
+        {0,  0.4f,   0,     "nnyn"},
+        {0,  0.7f,   0,     "nnyy"},
+        {0,  0.9f,   0,     "ynyy"},
+        {0,  0.99f,  0,     "yyyy"},
+        {0,  0,      0,     "nnyn"},
+        {0,  1e-30f, 0,     "nnyn"},
+        {0,  1,      1,     "nnyn"},
+        {0,  1,      0.5f,  "nnyy"},
+        {0,  1,      0.2f,  "ynyy"},
+        {0,  1,      0.05f, "yyyy"},
+        {2,  1,      0,     "nnyy"},
+        {3,  1,      0,     "ynyy"},
+        {4,  1,      0,     "yyyy"},
+        {99, 1,      0,     "yyyy"},
+        {2,  0.7f,   0,     "nnyy"},
+        {2,  0.6f,   0,     "nnyn"}, /* .5 of .8 is .625 */
+        {3,  0.95f,  0.4f,  "nnyy"},
+        {1,  0,      1,     "nnyn"},
+        {3,  0.8f,   0,     "nnyy"}, /* .8 of .95 is .842 */
     };
     float logits[4];
     for (int i = 0; i < 4; i++)
@@ -161,7 +176,8 @@ static void test_greedy_takes_the_first_largest(void **state)
 static void test_masked_tokens(void **state)
 {
     (void)state;
-    const float logits[4] = {-INFINITY, 0, -INFINITY, 0.5f}, one[4] = {-INFINITY, -INFINITY, -3e38f, -INFINITY};
+    const float logits[4] = {-INFINITY, 0, -INFINITY, 0.5f},
+                one[4] = {-INFINITY, -INFINITY, -3e38f, -INFINITY};
     const float top_p[] = {1, 0.9f, 0.999f};
     for (int k = 0; k < 4; k++) {
         for (int j = 0; j < 3; j++) {
@@ -202,11 +218,16 @@ static void test_steps_repeat_and_seeds_differ(void **state)
 static void test_bad_logits(void **state)
 {
     (void)state;
-    const float nan[3] = {1, NAN, 2}, none[3] = {-INFINITY, -INFINITY, -INFINITY}, inf[3] = {0, 1, INFINITY};
+    const float nan[3] = {1, NAN, 2}, none[3] = {-INFINITY, -INFINITY, -INFINITY},
+                inf[3] = {0, 1, INFINITY};
     const struct {
         const float *logits;
         const char *says;
-    } rows[] = {{nan, "token 1 is NaN"}, {none, "all 3 logits"}, {inf, "token 2 is infinite"}};
+    } rows[] = {
+        {nan,  "token 1 is NaN"     },
+        {none, "all 3 logits"       },
+        {inf,  "token 2 is infinite"}
+    };
     for (int temperature = 0; temperature < 2; temperature++) {
         neap_sampler *s = new_sampler((float)temperature, 2, 0.9f, 0, 3);
         for (int i = 0; i < 3; i++) {
@@ -227,16 +248,16 @@ static void test_bad_options(void **state)
         int32_t vocabulary;
         const char *says;
     } rows[] = {
-        {{sizeof(neap_sampler_options), -1, 0, 1, 0, 0}, 4, "temperature: -1"},
-        {{sizeof(neap_sampler_options), NAN, 0, 1, 0, 0}, 4, "temperature: "},
-        {{sizeof(neap_sampler_options), INFINITY, 0, 1, 0, 0}, 4, "temperature: inf"},
-        {{sizeof(neap_sampler_options), 1, -5, 1, 0, 0}, 4, "top_k: -5"},
-        {{sizeof(neap_sampler_options), 1, 0, 1.5f, 0, 0}, 4, "top_p: 1.5, expected 0 to 1"},
-        {{sizeof(neap_sampler_options), 1, 0, NAN, 0, 0}, 4, "top_p: "},
-        {{sizeof(neap_sampler_options), 1, 0, 1, -0.5f, 0}, 4, "min_p: -0.5, expected 0 to 1"},
-        {{sizeof(neap_sampler_options), 1, 0, 1, 0, 0}, 0, "vocabulary: 0"},
-        {{sizeof(neap_sampler_options) + 1, 1, 0, 1, 0, 0}, 4, "size"},
-        {{0, 1, 0, 1, 0, 0}, 4, "size 0"},
+        {{sizeof(neap_sampler_options), -1, 0, 1, 0, 0},       4, "temperature: -1"             },
+        {{sizeof(neap_sampler_options), NAN, 0, 1, 0, 0},      4, "temperature: "               },
+        {{sizeof(neap_sampler_options), INFINITY, 0, 1, 0, 0}, 4, "temperature: inf"            },
+        {{sizeof(neap_sampler_options), 1, -5, 1, 0, 0},       4, "top_k: -5"                   },
+        {{sizeof(neap_sampler_options), 1, 0, 1.5f, 0, 0},     4, "top_p: 1.5, expected 0 to 1" },
+        {{sizeof(neap_sampler_options), 1, 0, NAN, 0, 0},      4, "top_p: "                     },
+        {{sizeof(neap_sampler_options), 1, 0, 1, -0.5f, 0},    4, "min_p: -0.5, expected 0 to 1"},
+        {{sizeof(neap_sampler_options), 1, 0, 1, 0, 0},        0, "vocabulary: 0"               },
+        {{sizeof(neap_sampler_options) + 1, 1, 0, 1, 0, 0},    4, "size"                        },
+        {{0, 1, 0, 1, 0, 0},                                   4, "size 0"                      },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         neap_sampler *s;

@@ -1,4 +1,5 @@
-/* test_tokenizer.c - ids and texts against Hugging Face's tokenizers, bad vocabularies, hostile texts. */
+/* test_tokenizer.c - ids and texts against Hugging Face's tokenizers, bad vocabularies, hostile
+ * texts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -131,7 +132,8 @@ static void test_text_equals_hugging_face(void **state)
         int32_t ids[64];
         size_t n = json_array_size(json_object_get(item, "ids"));
         assert_in_range(n, 1, 64);
-        json_array_foreach(json_object_get(item, "ids"), k, id) ids[k] = (int32_t)json_integer_value(id);
+        json_array_foreach(json_object_get(item, "ids"), k, id) ids[k] =
+            (int32_t)json_integer_value(id);
         const json_t *text = json_object_get(item, "text"), *all = json_object_get(item, "all");
         check_decode(ctx, t, ids, n, 0, json_string_value(text), json_string_length(text));
         check_decode(ctx, t, ids, n, NEAP_DECODE_SPECIAL, json_string_value(all),
@@ -200,7 +202,7 @@ static void test_stream_never_splits_a_character(void **state)
     int32_t c4 = 0xC4, c8f = 0x8F;
     neap_tokenizer *t;
     assert_int_equal(np_tokenizer_new(ctx, &v.vocab, &t), NEAP_OK);
-#define DECODES(want, ...) \
+#define DECODES(want, ...)                               \
     check_decode(ctx, t, (const int32_t[]){__VA_ARGS__}, \
                  sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t), 0, want, strlen(want))
     DECODES("🦙 a", a, b, c);
@@ -267,7 +269,8 @@ static void test_any_bytes_come_back(void **state)
             }
             check_round_trip(ctx, t, text, n, round % 2 ? NEAP_ENCODE_PLAIN : 0);
         }
-        static const char *const units[] = {"a", " ", "the", "\xFF", "A", "\n", "1", " \n", "<", "é"};
+        static const char *const units[] = {"a",  " ", "the", "\xFF", "A",
+                                            "\n", "1", " \n", "<",    "é"};
         for (size_t u = 0; u < sizeof units / sizeof units[0]; u++) {
             for (size_t k = 0; k < LONG; k++)
                 text[k] = units[u][k % strlen(units[u])];
@@ -329,14 +332,19 @@ static void test_special_tokens_and_ends(void **state)
     neap_context_free(ctx);
 }
 
-/* A byte without a token is the unknown token, or nothing. Letters outside the alphabet are text. */
+/* A byte without a token is the unknown token, or nothing. Letters outside the alphabet are text.
+ */
 static void test_missing_bytes_and_foreign_letters(void **state)
 {
     (void)state;
     neap_context *ctx = new_context(0);
     static const char text[] = "abé<unk>";
-    np_bytes pieces[] = {{(const uint8_t *)text, 1}, {(const uint8_t *)text + 1, 3},
-                         {(const uint8_t *)text + 4, 5}, {(const uint8_t *)text + 2, 2}};
+    np_bytes pieces[] = {
+        {(const uint8_t *)text,     1},
+        {(const uint8_t *)text + 1, 3},
+        {(const uint8_t *)text + 4, 5},
+        {(const uint8_t *)text + 2, 2}
+    };
     np_vocab v = NP_VOCAB_INIT;
     v.model = text_bytes("gpt2");
     v.n_tokens = 4;
@@ -354,7 +362,9 @@ static void test_missing_bytes_and_foreign_letters(void **state)
         np_tokenizer_free(t);
     }
     static const char dots[] = "a…";
-    np_bytes foreign[] = {{(const uint8_t *)dots, 4}};
+    np_bytes foreign[] = {
+        {(const uint8_t *)dots, 4}
+    };
     v.n_tokens = 1;
     v.pieces = foreign;
     v.unk = -1;
@@ -365,7 +375,8 @@ static void test_missing_bytes_and_foreign_letters(void **state)
     neap_context_free(ctx);
 }
 
-/* Rank decides, then the place: "aaa" with merge "a a" is "aa" "a"; a lower rank wins over the left. */
+/* Rank decides, then the place: "aaa" with merge "a a" is "aa" "a"; a lower rank wins over the
+ * left. */
 static void test_merge_order(void **state)
 {
     (void)state;
@@ -383,9 +394,15 @@ static void test_merge_order(void **state)
         const char *text;
         size_t n;
         int32_t ids[4];
-    } rows[] = {{"aaa", 2, {aa, 'a'}},     {"aaaaa", 2, {aaaa, 'a'}}, {"abc", 2, {'a', bc}},
-                {"aab", 2, {aa, 'b'}},     {"xab", 2, {'x', ab}},     {"aaaaaa", 2, {aaaa, aa}},
-                {"aabc", 2, {aa, bc}}};
+    } rows[] = {
+        {"aaa",    2, {aa, 'a'}  },
+        {"aaaaa",  2, {aaaa, 'a'}},
+        {"abc",    2, {'a', bc}  },
+        {"aab",    2, {aa, 'b'}  },
+        {"xab",    2, {'x', ab}  },
+        {"aaaaaa", 2, {aaaa, aa} },
+        {"aabc",   2, {aa, bc}   }
+    };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         neap_ids ids = {0};
         assert_int_equal(neap_tokenizer_encode(ctx, t, rows[i].text, strlen(rows[i].text), 0, &ids),
@@ -400,31 +417,91 @@ static void test_merge_order(void **state)
 
 static small_vocab broken;
 
-static void break_twin(void) { add_token(&broken, "a", 1, NP_TOKEN_NORMAL); }
-static void break_type(void) { broken.types[3] = 7; }
-static void break_type_count(void) { broken.vocab.n_types--; }
-static void break_bos(void) { broken.vocab.bos = 256; }
-static void break_eos(void) { broken.vocab.eos = -2; }
-static void break_add_bos(void) { broken.vocab.add_bos = 1; }
-static void break_model(void) { broken.vocab.model = text_bytes("llama"); }
-static void break_no_model(void) { broken.vocab.model = (np_bytes){NULL, 0}; }
-static void break_pre(void) { broken.vocab.pre = text_bytes("martian"); }
-static void break_pre_space(void) { broken.vocab.pre = text_bytes("gpt-2 phi-2"); }
-static void break_no_tokens(void) { broken.vocab.n_tokens = broken.vocab.n_types = 0; }
-static void break_huge(void) { broken.vocab.n_tokens = broken.vocab.n_types = 1ull << 40; }
-static void break_many_merges(void) { broken.vocab.n_merges = 1ull << 24; }
-static void break_piece(void) { broken.pieces[9].n = 1ull << 32; }
+static void break_twin(void)
+{
+    add_token(&broken, "a", 1, NP_TOKEN_NORMAL);
+}
+static void break_type(void)
+{
+    broken.types[3] = 7;
+}
+static void break_type_count(void)
+{
+    broken.vocab.n_types--;
+}
+static void break_bos(void)
+{
+    broken.vocab.bos = 256;
+}
+static void break_eos(void)
+{
+    broken.vocab.eos = -2;
+}
+static void break_add_bos(void)
+{
+    broken.vocab.add_bos = 1;
+}
+static void break_model(void)
+{
+    broken.vocab.model = text_bytes("llama");
+}
+static void break_no_model(void)
+{
+    broken.vocab.model = (np_bytes){NULL, 0};
+}
+static void break_pre(void)
+{
+    broken.vocab.pre = text_bytes("martian");
+}
+static void break_pre_space(void)
+{
+    broken.vocab.pre = text_bytes("gpt-2 phi-2");
+}
+static void break_no_tokens(void)
+{
+    broken.vocab.n_tokens = broken.vocab.n_types = 0;
+}
+static void break_huge(void)
+{
+    broken.vocab.n_tokens = broken.vocab.n_types = 1ull << 40;
+}
+static void break_many_merges(void)
+{
+    broken.vocab.n_merges = 1ull << 24;
+}
+static void break_piece(void)
+{
+    broken.pieces[9].n = 1ull << 32;
+}
 static void add_merge(const char *text)
 {
     broken.merges[0] = text_bytes(text);
     broken.vocab.n_merges = 1;
 }
-static void break_merge_space(void) { add_merge("ab"); }
-static void break_merge_empty(void) { add_merge(""); }
-static void break_merge_tail(void) { add_merge("a "); }
-static void break_merge_head(void) { add_merge(" a"); }
-static void break_merge_part(void) { add_merge("a bc"); }
-static void break_merge_result(void) { add_merge("a b"); }
+static void break_merge_space(void)
+{
+    add_merge("ab");
+}
+static void break_merge_empty(void)
+{
+    add_merge("");
+}
+static void break_merge_tail(void)
+{
+    add_merge("a ");
+}
+static void break_merge_head(void)
+{
+    add_merge(" a");
+}
+static void break_merge_part(void)
+{
+    add_merge("a bc");
+}
+static void break_merge_result(void)
+{
+    add_merge("a b");
+}
 
 static void test_bad_vocabularies(void **state)
 {
@@ -434,26 +511,26 @@ static void test_bad_vocabularies(void **state)
         neap_status want;
         const char *says;
     } rows[] = {
-        {break_twin, NEAP_EFORMAT, "tokens 97 and 256"},
-        {break_type, NEAP_EFORMAT, "token 3 has type 7"},
-        {break_type_count, NEAP_EFORMAT, "255 token types for 256 tokens"},
-        {break_bos, NEAP_EFORMAT, "bos token id 256"},
-        {break_eos, NEAP_EFORMAT, "eos token id -2"},
-        {break_add_bos, NEAP_EFORMAT, "BOS"},
-        {break_model, NEAP_EUNSUPPORTED, "\"llama\""},
-        {break_no_model, NEAP_EUNSUPPORTED, "\"\""},
-        {break_pre, NEAP_EUNSUPPORTED, "\"martian\""},
-        {break_pre_space, NEAP_EUNSUPPORTED, "\"gpt-2 phi-2\""},
-        {break_no_tokens, NEAP_EFORMAT, "no tokens"},
-        {break_huge, NEAP_ELIMIT, "1099511627776"},
-        {break_many_merges, NEAP_ELIMIT, "16777216"},
-        {break_piece, NEAP_EFORMAT, "token 9 has 4294967296 bytes"},
-        {break_merge_space, NEAP_EFORMAT, "merge 0, \"ab\""},
-        {break_merge_empty, NEAP_EFORMAT, "merge 0, \"\""},
-        {break_merge_tail, NEAP_EFORMAT, "merge 0, \"a \""},
-        {break_merge_head, NEAP_EFORMAT, "merge 0, \" a\""},
-        {break_merge_part, NEAP_EFORMAT, "a part of it is no token"},
-        {break_merge_result, NEAP_EFORMAT, "its result is no token"},
+        {break_twin,         NEAP_EFORMAT,      "tokens 97 and 256"             },
+        {break_type,         NEAP_EFORMAT,      "token 3 has type 7"            },
+        {break_type_count,   NEAP_EFORMAT,      "255 token types for 256 tokens"},
+        {break_bos,          NEAP_EFORMAT,      "bos token id 256"              },
+        {break_eos,          NEAP_EFORMAT,      "eos token id -2"               },
+        {break_add_bos,      NEAP_EFORMAT,      "BOS"                           },
+        {break_model,        NEAP_EUNSUPPORTED, "\"llama\""                     },
+        {break_no_model,     NEAP_EUNSUPPORTED, "\"\""                          },
+        {break_pre,          NEAP_EUNSUPPORTED, "\"martian\""                   },
+        {break_pre_space,    NEAP_EUNSUPPORTED, "\"gpt-2 phi-2\""               },
+        {break_no_tokens,    NEAP_EFORMAT,      "no tokens"                     },
+        {break_huge,         NEAP_ELIMIT,       "1099511627776"                 },
+        {break_many_merges,  NEAP_ELIMIT,       "16777216"                      },
+        {break_piece,        NEAP_EFORMAT,      "token 9 has 4294967296 bytes"  },
+        {break_merge_space,  NEAP_EFORMAT,      "merge 0, \"ab\""               },
+        {break_merge_empty,  NEAP_EFORMAT,      "merge 0, \"\""                 },
+        {break_merge_tail,   NEAP_EFORMAT,      "merge 0, \"a \""               },
+        {break_merge_head,   NEAP_EFORMAT,      "merge 0, \" a\""               },
+        {break_merge_part,   NEAP_EFORMAT,      "a part of it is no token"      },
+        {break_merge_result, NEAP_EFORMAT,      "its result is no token"        },
     };
     neap_context *ctx = new_context(0);
     uint64_t before = active_bytes(ctx);

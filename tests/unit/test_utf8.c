@@ -15,31 +15,31 @@ static void test_states(void **state)
         np_utf8_state want;
         size_t length;
     } rows[] = {
-        {"a", 1, NP_UTF8_CHAR, 1},
-        {"\0", 1, NP_UTF8_CHAR, 1},
-        {"\x7F", 1, NP_UTF8_CHAR, 1},
-        {"\xC2\x80", 2, NP_UTF8_CHAR, 2},
-        {"\xE0\xA0\x80", 3, NP_UTF8_CHAR, 3},
-        {"\xED\x9F\xBF", 3, NP_UTF8_CHAR, 3},
-        {"\xEF\xBF\xBF", 3, NP_UTF8_CHAR, 3},
-        {"\xF0\x90\x80\x80", 4, NP_UTF8_CHAR, 4},
-        {"\xF4\x8F\xBF\xBF", 4, NP_UTF8_CHAR, 4},
-        {"\xF0\x9F", 2, NP_UTF8_PARTIAL, 2},
-        {"\xE2\x82", 2, NP_UTF8_PARTIAL, 2},
-        {"\xC4", 1, NP_UTF8_PARTIAL, 1},
-        {"\x80", 1, NP_UTF8_INVALID, 1},
-        {"\xC0\x80", 2, NP_UTF8_INVALID, 1}, /* overlong */
-        {"\xC1\xBF", 2, NP_UTF8_INVALID, 1},
-        {"\xE0\x9F\xBF", 3, NP_UTF8_INVALID, 1},
+        {"a",                1, NP_UTF8_CHAR,    1},
+        {"\0",               1, NP_UTF8_CHAR,    1},
+        {"\x7F",             1, NP_UTF8_CHAR,    1},
+        {"\xC2\x80",         2, NP_UTF8_CHAR,    2},
+        {"\xE0\xA0\x80",     3, NP_UTF8_CHAR,    3},
+        {"\xED\x9F\xBF",     3, NP_UTF8_CHAR,    3},
+        {"\xEF\xBF\xBF",     3, NP_UTF8_CHAR,    3},
+        {"\xF0\x90\x80\x80", 4, NP_UTF8_CHAR,    4},
+        {"\xF4\x8F\xBF\xBF", 4, NP_UTF8_CHAR,    4},
+        {"\xF0\x9F",         2, NP_UTF8_PARTIAL, 2},
+        {"\xE2\x82",         2, NP_UTF8_PARTIAL, 2},
+        {"\xC4",             1, NP_UTF8_PARTIAL, 1},
+        {"\x80",             1, NP_UTF8_INVALID, 1},
+        {"\xC0\x80",         2, NP_UTF8_INVALID, 1}, /* overlong */
+        {"\xC1\xBF",         2, NP_UTF8_INVALID, 1},
+        {"\xE0\x9F\xBF",     3, NP_UTF8_INVALID, 1},
         {"\xF0\x8F\xBF\xBF", 4, NP_UTF8_INVALID, 1},
-        {"\xED\xA0\x80", 3, NP_UTF8_INVALID, 1},     /* a surrogate */
+        {"\xED\xA0\x80",     3, NP_UTF8_INVALID, 1}, /* a surrogate */
         {"\xF4\x90\x80\x80", 4, NP_UTF8_INVALID, 1}, /* over U+10FFFF */
         {"\xF5\x80\x80\x80", 4, NP_UTF8_INVALID, 1},
-        {"\xFF", 1, NP_UTF8_INVALID, 1},
-        {"\xF0\x9F x", 4, NP_UTF8_INVALID, 2}, /* maximal part: two bytes at once */
+        {"\xFF",             1, NP_UTF8_INVALID, 1},
+        {"\xF0\x9F x",       4, NP_UTF8_INVALID, 2}, /* maximal part: two bytes at once */
         {"\xF1\x80\x80\x41", 4, NP_UTF8_INVALID, 3},
-        {"\xE2\x82\x41", 3, NP_UTF8_INVALID, 2},
-        {"\xC4\xC4", 2, NP_UTF8_INVALID, 1},
+        {"\xE2\x82\x41",     3, NP_UTF8_INVALID, 2},
+        {"\xC4\xC4",         2, NP_UTF8_INVALID, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         size_t length;

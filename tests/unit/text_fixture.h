@@ -38,7 +38,8 @@ static inline bool text_fixture_load(text_fixture *f, const char *path)
     f->root = json_load_file(path, JSON_ALLOW_NUL, NULL);
     if (!f->root)
         return false;
-    json_t *tokens = json_object_get(f->root, "tokens"), *merges = json_object_get(f->root, "merges");
+    json_t *tokens = json_object_get(f->root, "tokens"),
+           *merges = json_object_get(f->root, "merges");
     json_t *types = json_object_get(f->root, "types"), *s;
     size_t bytes = 256, i;
     json_array_foreach(tokens, i, s) bytes += json_string_length(s);
