@@ -7,6 +7,9 @@
 # program once on every model, one after the other, so that a slow moment hits all alike; a round
 # before the first is thrown away. llama.cpp comes by $NEAP_SHARED/peers/setup.sh (default
 # ../shared) into .peers/. NEAP names another command than build/release/neap.
+# The ratios hold on an idle machine only: on a busy one llama.cpp's threads, which wait by spinning,
+# lose far more than Neap's. So what others use of the processors is measured before each run, and
+# the table says when it was too much.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -105,11 +108,24 @@ smollm2=.models/SmolLM2-135M-Instruct.Q4_1.gguf
 prepare_peer "${models[0]}"
 [ $all = no ] || make_all "$smollm2"
 
+# Percent of the processors in use during a third of a second in which nothing here runs.
+busy_percent() {
+    local before after
+    read -ra before </proc/stat
+    sleep 0.3
+    read -ra after </proc/stat
+    local i total=0 idle=$((after[4] + after[5] - before[4] - before[5]))
+    for i in {1..8}; do total=$((total + after[i] - before[i])); done
+    echo $((total > 0 ? 100 - 100 * idle / total : 0))
+}
+
 results=$(mktemp)
 trap 'rm -f "$results"' EXIT
 record() { # ROUND MODEL PROGRAM COMMAND…
-    local output
+    local output busy
+    busy=$(busy_percent)
     output=$("${@:4}")
+    [ "$1" -eq 0 ] || printf '%s\tmachine\t{"busy": %d}\n' "$2" "$busy" >>"$results"
     [ "$1" -eq 0 ] || printf '%s\t%s\t%s\n' "$2" "$3" "$output" >>"$results"
 }
 for ((round = 0; round <= rounds; round++)); do
@@ -131,11 +147,16 @@ from collections import defaultdict
 FIGURES = [("prompt_tokens_per_second", "prompt 512, tokens/s", False),
            ("generation_tokens_per_second", "generation 64, tokens/s", False),
            ("load_seconds", "load + 1 token, s", True)]
+BUSY_LIMIT = 5
 samples = defaultdict(list)
 for line in open(sys.argv[1]):
     model, program, output = line.rstrip("\n").split("\t")
     for key, value in json.loads(output).items():
         samples[model, program, key].append(value)
+busy = [b for (_, p, _), values in samples.items() if p == "machine" for b in values]
+print(f"others used {statistics.median(busy):.0f} % of the processors (median), {max(busy):.0f} % at most")
+if statistics.median(busy) > BUSY_LIMIT:
+    print("NOT A COMPARISON: the machine was busy, these ratios favour Neap; repeat when it is idle")
 print(f"{sys.argv[2]} threads, medians of {sys.argv[3]} rounds; ratio: how many times as fast as llama.cpp")
 print(f"{'model':34} {'figure':24} {'llama.cpp':>10} {'repacked':>10} {'ratio':>6} {'mapped':>10} {'ratio':>6}")
 for model in dict.fromkeys(m for m, _, _ in samples):
