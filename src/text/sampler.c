@@ -10,6 +10,9 @@
 #include "base/context.h"
 #include "base/random.h"
 
+/* Below the largest logit: e^-10 is a chance of 1 to 22000. */
+static const float LIKELY = -10;
+
 typedef struct choice {
     float logit; /* minus the largest */
     int32_t id;
@@ -141,11 +144,28 @@ static size_t keep_top_k(choice *c, size_t k, const float *logits, int32_t n, fl
     return k;
 }
 
+/* Moves the choices above the cut to the front; returns their number. */
+static size_t move_likely(choice *c, size_t n)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (c[i].logit > LIKELY)
+            c[kept++] = c[i];
+    return kept;
+}
+
+/* Where the likely choices have the mass, only they are put in a heap: it is the same result, as all
+ * others come behind them. */
 static size_t keep_top_p(choice *c, size_t n, float p, bool sorted)
 {
-    double total = 0, mass = 0;
-    for (size_t i = 0; i < n; i++)
-        total += (double)expf(c[i].logit);
+    double total = 0, likely = 0, mass = 0;
+    for (size_t i = 0; i < n; i++) {
+        double weight = (double)expf(c[i].logit);
+        total += weight;
+        likely += c[i].logit > LIKELY ? weight : 0;
+    }
+    if (!sorted && likely >= p * total)
+        n = move_likely(c, n);
     size_t kept = 0;
     if (sorted) {
         do

@@ -152,6 +152,33 @@ static void test_selection_equals_sorting(void **state)
     }
 }
 
+/* Half of the mass is one token's, half is spread over 30,000 that are unlikely each: top-p 0.4 is the
+ * one token, top-p 0.75 needs half of the others, the first ones as they are equal. */
+static void test_top_p_reaches_into_unlikely_tokens(void **state)
+{
+    (void)state;
+    enum { N = 30001 };
+    static float logits[N];
+    for (int i = 1; i < N; i++)
+        logits[i] = -logf(N - 1);
+    const float top_p[] = {0.4f, 0.75f};
+    for (int k = 0; k < 2; k++) {
+        neap_sampler *s = new_sampler(1, 0, top_p[k], 0, N);
+        int first = 0, largest = 0;
+        for (uint64_t step = 0; step < 300; step++) {
+            int32_t id;
+            assert_int_equal(neap_sampler_pick(s, logits, step, &id), NEAP_OK);
+            first += id == 0;
+            largest = id > largest ? id : largest;
+        }
+        if (k == 0)
+            assert_int_equal(first, 300);
+        else /* 200 expected, the deviation is 8; 15,000 give or take the rounding of the sums */
+            assert_true(first > 150 && first < 250 && largest > 12000 && largest < 15100);
+        neap_sampler_free(s);
+    }
+}
+
 static void test_greedy_takes_the_first_largest(void **state)
 {
     (void)state;
@@ -303,6 +330,7 @@ int main(void)
         cmocka_unit_test(test_the_right_tokens_stay),
         cmocka_unit_test(test_frequencies),
         cmocka_unit_test(test_selection_equals_sorting),
+        cmocka_unit_test(test_top_p_reaches_into_unlikely_tokens),
         cmocka_unit_test(test_greedy_takes_the_first_largest),
         cmocka_unit_test(test_masked_tokens),
         cmocka_unit_test(test_steps_repeat_and_seeds_differ),
