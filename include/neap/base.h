@@ -57,7 +57,8 @@ NEAP_API neap_status neap_context_new_child(neap_context *parent,
 NEAP_API void neap_context_free(neap_context *ctx);
 
 /* The first error since the last clear: status, and text that names the thing, the value and the
- * limit. The text lives until the next call that uses the context. */
+ * limit. An evaluation that reports an error clears the status but leaves the text to be read, until
+ * the next error or clear. */
 NEAP_API neap_status neap_context_status(const neap_context *ctx);
 NEAP_API const char *neap_context_error(const neap_context *ctx);
 NEAP_API void neap_context_clear_error(neap_context *ctx);

@@ -163,8 +163,10 @@ neap_array *np_view(neap_array *x, int rank, const int64_t *shape, const int64_t
     a->dtype = x->dtype;
     a->packed = x->packed;
     a->rank = (uint8_t)rank;
-    memcpy(a->shape, shape, (size_t)rank * sizeof *shape);
-    memcpy(a->strides, strides, (size_t)rank * sizeof *strides);
+    if (rank) {
+        memcpy(a->shape, shape, (size_t)rank * sizeof *shape);
+        memcpy(a->strides, strides, (size_t)rank * sizeof *strides);
+    }
     a->offset = x->offset + offset;
     a->shift_scale = x->shift_scale;
     a->shift = x->shift;
@@ -275,7 +277,8 @@ static neap_array *value(neap_dtype dtype, int rank, const int64_t *shape, uint6
     }
     if (!np_shape_bytes(dtype, rank, shape, &elements, bytes)) {
         neap_array t = {.dtype = (uint8_t)dtype, .rank = (uint8_t)rank};
-        memcpy(t.shape, shape, (size_t)rank * sizeof *shape);
+        if (rank)
+            memcpy(t.shape, shape, (size_t)rank * sizeof *shape);
         char text[NP_SHAPE_TEXT];
         np_fail(ctx, NEAP_ESHAPE,
                 "%s: extents must be 0 or more, at most 2^62 in all, quantised rows in whole blocks",
@@ -287,8 +290,9 @@ static neap_array *value(neap_dtype dtype, int rank, const int64_t *shape, uint6
         return NULL;
     a->dtype = (uint8_t)dtype;
     a->rank = (uint8_t)rank;
-    memcpy(a->shape, shape, (size_t)rank * sizeof *shape);
-    np_row_major(rank, shape, a->strides);
+    if (rank) /* a 0-d value may come without a shape */
+        memcpy(a->shape, shape, (size_t)rank * sizeof *shape);
+    np_row_major(rank, a->shape, a->strides);
     return a;
 }
 

@@ -38,7 +38,8 @@ neap_status neap_state_new(neap_context *ctx, const char *name, neap_dtype dtype
     s->ctx = ctx;
     s->dtype = dtype;
     s->rank = rank;
-    memcpy(s->shape, shape, (size_t)rank * sizeof *shape);
+    if (rank)
+        memcpy(s->shape, shape, (size_t)rank * sizeof *shape);
     snprintf(s->name, sizeof s->name, "%s", name);
     *out = s;
     return NEAP_OK;

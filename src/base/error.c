@@ -41,7 +41,7 @@ const char *neap_context_error(const neap_context *ctx)
 {
     if (!ctx)
         return neap_status_text(NEAP_ENOCONTEXT);
-    return ctx->status == NEAP_OK ? neap_status_text(NEAP_OK) : ctx->error;
+    return ctx->error[0] ? ctx->error : neap_status_text(NEAP_OK);
 }
 
 void neap_context_clear_error(neap_context *ctx)

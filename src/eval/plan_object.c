@@ -51,6 +51,8 @@ static neap_status make_outputs(neap_plan *p, const np_graph *g)
 static neap_status set_params(neap_plan *p, int n, neap_param *const *params)
 {
     p->n_params = (uint32_t)n;
+    if (n == 0)
+        return NEAP_OK;
     size_t bytes = (size_t)n * sizeof *params;
     p->params = np_alloc(p->ctx, NEAP_MEM_GRAPH, bytes);
     if (!p->params)

@@ -14,6 +14,13 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* memcpy that takes an empty table, whose pointer may be NULL. */
+static void copy_table(void *to, const void *from, size_t n, size_t element)
+{
+    if (n)
+        memcpy(to, from, n * element);
+}
+
 /* Hands out parts of the plan's one block; first pass only counts. */
 typedef struct cursor {
     uint8_t *base;
@@ -67,8 +74,8 @@ static void lay_out(const np_builder *b, neap_plan *p, cursor *c)
     }
     if (!c->base)
         return;
-    memcpy(p->operands, b->operands, b->n_operands * sizeof *p->operands);
-    memcpy(p->blocks, b->blocks, b->n_blocks * sizeof *p->blocks);
+    copy_table(p->operands, b->operands, b->n_operands, sizeof *p->operands);
+    copy_table(p->blocks, b->blocks, b->n_blocks, sizeof *p->blocks);
     for (uint32_t i = 0; i < b->n_inputs; i++)
         inputs[i] = &p->operands[b->inputs[i]].operand;
 }
@@ -87,23 +94,18 @@ static void fill_lists(const np_builder *b, neap_plan *p)
     for (uint32_t i = 0; i < b->n_operands; i++)
         if (b->operands[i].shift || b->operands[i].extent)
             p->dynamic[n++] = i;
-    if (b->n_values) {
-        memcpy(p->values, b->values, b->n_values * sizeof *p->values);
-        memcpy(p->value_entry, b->value_entry, b->n_values * sizeof *p->value_entry);
-    }
-    if (b->n_states) {
-        memcpy(p->states, b->states, b->n_states * sizeof *p->states);
-        memcpy(p->state_entry, b->state_entry, b->n_states * sizeof *p->state_entry);
-    }
+    copy_table(p->values, b->values, b->n_values, sizeof *p->values);
+    copy_table(p->value_entry, b->value_entry, b->n_values, sizeof *p->value_entry);
+    copy_table(p->states, b->states, b->n_states, sizeof *p->states);
+    copy_table(p->state_entry, b->state_entry, b->n_states, sizeof *p->state_entry);
     for (uint32_t i = 0; i < b->n_steps; i++) {
         const neap_array *a = b->steps[i].array;
         if (b->steps[i].op->flags & NP_OP_EFFECT)
             for (uint32_t s = 0; s < b->n_states; s++)
                 p->state_writes[s] += b->states[s] == a->state;
     }
-    memset(p->outputs, 0, b->n_outputs * sizeof *p->outputs);
-    memcpy(p->output_bytes, b->output_bytes, b->n_outputs * sizeof *p->output_bytes);
-    memcpy(p->output_root, b->output_root, b->n_outputs * sizeof *p->output_root);
+    copy_table(p->output_bytes, b->output_bytes, b->n_outputs, sizeof *p->output_bytes);
+    copy_table(p->output_root, b->output_root, b->n_outputs, sizeof *p->output_root);
 }
 
 /* Bytes alive at each step: the largest, where, and the scratch there. */
