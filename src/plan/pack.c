@@ -198,7 +198,7 @@ neap_status np_plan_build(np_graph *g, bool object, neap_plan **out)
     p->info.largest_live_bytes = peak.largest_live_bytes;
     p->info.peak_step = peak.peak_step;
     p->info.scratch_bytes = peak.scratch_bytes;
-    p->info.peak_bytes = np_pages(arena) + p->info.output_bytes;
+    p->info.peak_bytes = (arena ? np_pages(arena) : 0) + p->info.output_bytes;
     p->info.plan_seconds = seconds() - t0;
     *out = p;
     return NEAP_OK;
