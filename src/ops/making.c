@@ -1,4 +1,4 @@
-/* making.c - arrays from nothing: arange, and full as a view of one element. */
+/* making.c - arrays from nothing: a scalar, arange, and full as a view of one element. */
 #include <math.h>
 #include <string.h>
 
@@ -72,6 +72,34 @@ neap_array *neap_arange(double start, double stop, double step, neap_dtype dtype
     attr.count = count > 0 ? (int64_t)count : 0;
     attr.dtype = dtype;
     return np_node(&np_op_arange, 0, NULL, &attr, sizeof attr);
+}
+
+/* Through i64 for integers, so that they are exact; anything out of range saturates. */
+neap_array *neap_scalar(neap_dtype dtype, double value)
+{
+    if (!np_ready(0, NULL))
+        return NULL;
+    if (!neap_dtype_describe(dtype)->name || np_is_quantised(dtype))
+        return np_refuse("scalar", 0, NULL, NEAP_EDTYPE, "of dtype %d", (int)dtype);
+    uint8_t bytes[8];
+    float narrow = dtype == NEAP_BOOL ? value != 0 : (float)value;
+    int64_t wide = 0, none[1] = {0};
+    if (value >= -0x1p63 && value < 0x1p63)
+        wide = (int64_t)value;
+    else if (!isnan(value))
+        wide = value > 0 ? INT64_MAX : INT64_MIN;
+    if (np_is_integer(dtype) && dtype != NEAP_I64) { /* narrowing integers wraps: bound it first */
+        int bits = 8 * (int)np_element_bytes(dtype);
+        bool is_unsigned = neap_dtype_describe(dtype)->class_ == NEAP_CLASS_UINT;
+        int64_t high = ((int64_t)1 << (is_unsigned ? bits : bits - 1)) - 1;
+        int64_t low = is_unsigned ? 0 : -high - 1;
+        wide = wide < low ? low : wide > high ? high : wide;
+    }
+    bool exact = np_is_integer(dtype);
+    neap_dtype from = exact ? NEAP_I64 : NEAP_F32;
+    np_convert(np_scope_context(), 0, none, dtype, bytes, none, from,
+               exact ? (void *)&wide : (void *)&narrow, none);
+    return neap_array_from(dtype, 0, none, bytes);
 }
 
 neap_array *neap_full(int rank, const int64_t *shape, double value, neap_dtype dtype)

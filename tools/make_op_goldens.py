@@ -1,0 +1,471 @@
+#!/usr/bin/env python3
+"""Expected results of tests/ops_cases.def -> tests/golden/ops.bin.
+
+NumPy in float64 (integers in their own width); quantised weights by the gguf package, random numbers by
+MLX. Run in a virtual environment with: numpy gguf 'mlx[cpu]'. Inputs are not stored: they are a few
+integer operations of their index, the same here and in tests/unit/ops_fixture.h.
+
+File: lines "name dtype rank extents.. offset bytes", an empty line, then the data.
+"""
+import math
+import re
+import sys
+from pathlib import Path
+
+import gguf
+import mlx.core as mx
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+FLOATS = ("f32", "f16", "bf16")
+NATIVE = {"bool": np.bool_, "u8": np.uint8, "i8": np.int8, "i16": np.int16, "i32": np.int32,
+          "u32": np.uint32, "i64": np.int64}
+ERF = np.vectorize(math.erf, otypes=[np.float64])
+END = -2**63
+
+
+class A:
+    """An array with its Neap dtype; floats are held as float64."""
+
+    def __init__(self, v, dtype):
+        self.v = np.asarray(v, dtype=np.float64 if dtype in FLOATS else NATIVE[dtype])
+        self.dtype = dtype
+
+
+# ---- inputs ------------------------------------------------------------------------------------------
+
+
+def bf16(v):
+    u = np.asarray(v, np.float32).view(np.uint32).astype(np.uint64)
+    r = ((u + 0x7FFF + ((u >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+    return np.where(np.isnan(v), np.float64(np.nan), r.astype(np.float64))
+
+
+def rounded(v, dtype):
+    if dtype == "bf16":
+        return bf16(v)
+    return np.asarray(v).astype(np.float16 if dtype == "f16" else np.float32).astype(np.float64)
+
+
+def hashed(n, seed):
+    i = np.arange(n, dtype=np.uint64)
+    u = (i * 2654435761 + (seed + 1) * 2246822519 + 374761393) & 0xFFFFFFFF
+    u ^= u >> 15
+    u = u * 2654435769 & 0xFFFFFFFF
+    return u ^ (u >> 13)
+
+
+def filled(n, k, fill, dtype):
+    u = hashed(n, k)
+    if fill.startswith("="):
+        values = [float(x) for x in fill[1:].split(",")]
+        v = np.array([values[i % len(values)] for i in range(n)], dtype=np.float64)
+    elif fill == "Q":
+        q = (u % 255).astype(np.int64) - 127
+        block = np.arange(n) // 32
+        q[np.arange(n) % 32 == 5] = 127
+        v = q * 2.0 ** -(4 + block % 3)
+    elif dtype == "bool":
+        v = (u & 1).astype(np.float64)
+    elif dtype in FLOATS:
+        low, high = (float(x) for x in fill.split(",")) if fill else (-4.0, 4.0)
+        v = low + (high - low) * ((u >> 24).astype(np.float64) / 256.0)
+    else:
+        default = (0, 200) if dtype[0] == "u" else (-90, 90)
+        low, high = (int(x) for x in fill.split(",")) if fill else default
+        if dtype[0] == "u" and low < 0:
+            low, high = 0, high - low
+        v = (low + (u % (high - low + 1)).astype(np.int64)).astype(np.float64)
+    if dtype in FLOATS and dtype != "f32":
+        v = rounded(v, dtype)
+    with np.errstate(invalid="ignore"):
+        return A(v, dtype) if dtype in FLOATS or dtype == "bool" else A(v.astype(np.int64).astype(NATIVE[dtype]), dtype)
+
+
+def make_input(token, k, dtype):
+    parts = token.split("|")
+    m = re.fullmatch(r"(?:(\w+):)?([\dx]+|-)(?:\{(.*)\})?", parts[0])
+    dtype = m.group(1) or dtype
+    shape = [] if m.group(2) == "-" else [int(x) for x in m.group(2).split("x")]
+    a = filled(int(np.prod(shape)), k, m.group(3) or "", dtype)
+    v = a.v.reshape(shape)
+    for op in parts[1:]:
+        args = [int(x) for x in re.split("[:x]", op[1:])] if op[1:] else []
+        if op[0] == "t":
+            v = v.T
+        elif op[0] == "r":
+            v = np.flip(v, args[0])
+        elif op[0] == "s":
+            v = v[(slice(None),) * args[0] + (slice(None, None, args[1]),)]
+        elif op[0] == "n":
+            v = v[(slice(None),) * args[0] + (slice(args[1], args[2]),)]
+        elif op[0] == "b":
+            v = np.broadcast_to(v, args)
+    return A(v, dtype)
+
+
+# ---- dtypes --------------------------------------------------------------------------------------------
+
+BITS = {"u8": 8, "i8": 8, "i16": 16, "i32": 32, "u32": 32, "i64": 64}
+
+
+def promote(a, b):
+    if a == b or b == "bool":
+        return a
+    if a == "bool":
+        return b
+    if a in FLOATS and b in FLOATS:
+        return "f32"
+    if a in FLOATS or b in FLOATS:
+        return a if a in FLOATS else b
+    if a[0] == b[0]:
+        return a if BITS[a] > BITS[b] else b
+    u, s = (a, b) if a[0] == "u" else (b, a)
+    return s if BITS[s] > BITS[u] else "i16" if u == "u8" else "i64"
+
+
+def cast(a, dtype):
+    v = a.v
+    if dtype == a.dtype:
+        return a
+    if dtype in FLOATS:
+        v = v.astype(np.float64)
+        with np.errstate(over="ignore"):
+            return A(rounded(v, dtype), dtype)
+    if dtype == "bool":
+        return A(v != 0, dtype)
+    if a.dtype in FLOATS:
+        info = np.iinfo(NATIVE[dtype])
+        clean = np.clip(np.trunc(np.where(np.isnan(v), 0, v)), float(info.min), float(info.max))
+        return A(np.array([min(int(x), info.max) for x in clean.ravel()], dtype=NATIVE[dtype])
+                 .reshape(clean.shape), dtype)
+    return A(v.astype(NATIVE[dtype]), dtype)
+
+
+def common(xs, floats=False):
+    d = "bool"
+    for x in xs:
+        d = promote(d, x.dtype)
+    if floats and d not in FLOATS:
+        d = "f32"
+    return [cast(x, d).v for x in xs], d
+
+
+# ---- the ops ------------------------------------------------------------------------------------------
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+UNARY_FLOAT = {
+    "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "tanh": np.tanh,
+    "sigmoid": sigmoid, "silu": lambda x: x * sigmoid(x),
+    "gelu": lambda x: x / 2 * (1 + ERF(x / math.sqrt(2))),
+    "gelu_tanh": lambda x: x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "floor": np.floor, "ceil": np.ceil, "round": np.rint}
+UNARY = {"neg": lambda x: -x, "abs": np.abs, "square": lambda x: x * x, "relu": lambda x: np.maximum(x, x * 0)}
+BINARY = {"add": np.add, "sub": lambda a, b: a - b, "mul": np.multiply, "maximum": np.maximum,
+          "minimum": np.minimum}
+BINARY_FLOAT = {"div": lambda a, b: a / b, "pow": np.power}
+COMPARE = {"equal": np.equal, "not_equal": np.not_equal, "less": np.less, "less_equal": np.less_equal,
+           "greater": np.greater, "greater_equal": np.greater_equal}
+LOGIC = {"logical_and": np.logical_and, "logical_or": np.logical_or}
+
+
+def elementwise(fn, x):
+    if fn in UNARY_FLOAT:
+        (v,), d = common(x, True)
+        return A(UNARY_FLOAT[fn](v), d)
+    if fn in UNARY:
+        return A(UNARY[fn](x[0].v), x[0].dtype)
+    if fn in BINARY_FLOAT:
+        v, d = common(x, True)
+        return A(BINARY_FLOAT[fn](*v), d)
+    if fn in BINARY:
+        v, d = common(x)
+        return A(BINARY[fn](*v), d)
+    if fn in COMPARE:
+        v, _ = common(x)
+        return A(COMPARE[fn](*v), "bool")
+    if fn in LOGIC:
+        return A(LOGIC[fn](*(cast(a, "bool").v for a in x)), "bool")
+    if fn == "logical_not":
+        return A(~cast(x[0], "bool").v, "bool")
+    if fn == "where":
+        v, d = common(x[1:])
+        return A(np.where(cast(x[0], "bool").v, *v), d)
+    return None
+
+
+def reduction(fn, x, p):
+    a, axis, keep = x[0], int(p.get("axis", 0)), p.get("keep") == "1"
+    if fn == "sum_all":
+        return A(np.sum(a.v if a.dtype in FLOATS else a.v.astype(np.int64)),
+                 a.dtype if a.dtype in FLOATS else "i64")
+    if fn == "sum":
+        v = a.v if a.dtype in FLOATS else a.v.astype(np.int64)
+        return A(np.sum(v, axis=axis, keepdims=keep), a.dtype if a.dtype in FLOATS else "i64")
+    if fn == "mean":
+        f = a if a.dtype in FLOATS else cast(a, "f32")
+        return A(np.mean(f.v, axis=axis, keepdims=keep), f.dtype)
+    if fn in ("max", "min"):
+        if a.v.size == 0:  # NumPy refuses an empty axis also where the result is empty
+            return A(np.sum(a.v, axis=axis, keepdims=keep), a.dtype)
+        return A(getattr(np, fn)(a.v, axis=axis, keepdims=keep), a.dtype)
+    if fn == "argmax":
+        return A(np.argmax(a.v, axis=axis, keepdims=keep), "i32")
+    return None
+
+
+def rows(fn, x, p):
+    a = x[0] if x[0].dtype in FLOATS else cast(x[0], "f32")
+    if fn == "softmax":
+        axis = int(p["axis"])
+        if a.v.size == 0:
+            return A(a.v, a.dtype)
+        top = np.max(a.v, axis=axis, keepdims=True)
+        e = np.exp(a.v - np.where(np.isinf(top), 0, top))
+        s = e.sum(axis=axis, keepdims=True)
+        return A(np.where(s == 0, 0, e / np.where(s == 0, 1, s)), a.dtype)
+    eps, v, k = float(p["eps"]), a.v, 1
+    if fn == "layer_norm":
+        v = v - v.mean(-1, keepdims=True)
+    v = v / np.sqrt((v * v).mean(-1, keepdims=True) + float(np.float32(eps)))
+    for name in ("weight", "bias"):
+        if p.get(name):
+            w = cast(x[k], a.dtype).v
+            v = v * w if name == "weight" else v + w
+            k += 1
+    return A(v, a.dtype)
+
+
+def rope(x, p):
+    v = x[0].v
+    if p.get("heads_first"):
+        v = v.swapaxes(-2, -3)
+    rotary, k = int(p.get("rotary", v.shape[-1])), 1
+    position = float(p.get("offset", 0)) + np.arange(v.shape[-2])
+    if p.get("positions"):
+        at = x[k].v.astype(np.float64)
+        position = at if at.ndim == 1 else at.reshape(at.shape[0], *([1] * (v.ndim - 3)), -1)
+        k += 1
+    freqs = float(p.get("base", 10000)) ** (2 * np.arange(rotary // 2) / rotary)
+    if p.get("freqs"):
+        freqs = x[k].v
+    angle = np.asarray(position)[..., None] * float(p.get("scale", 1)) / freqs
+    c, s = np.cos(angle), np.sin(angle)
+    out = v.copy()
+    if p.get("interleaved"):
+        a, b = v[..., 0:rotary:2], v[..., 1:rotary:2]
+        out[..., 0:rotary:2], out[..., 1:rotary:2] = a * c - b * s, b * c + a * s
+    else:
+        h = rotary // 2
+        a, b = v[..., :h], v[..., h:rotary]
+        out[..., :h], out[..., h:rotary] = a * c - b * s, b * c + a * s
+    return A(out, x[0].dtype)
+
+
+def attention(x, p):
+    q, k, v = (a.v.swapaxes(-1, -2) if p.get("swap") else a.v for a in x[:3])
+    group, at = q.shape[-3] // k.shape[-3], 3
+    k, v = np.repeat(k, group, -3), np.repeat(v, group, -3)
+    s = q @ k.swapaxes(-1, -2) * float(p.get("scale", 1 / math.sqrt(q.shape[-1])))
+    i = np.arange(s.shape[-2])[:, None] + s.shape[-1] - s.shape[-2]
+    j = np.arange(s.shape[-1])[None, :]
+    if p.get("causal"):
+        s = np.where(j <= i, s, -np.inf)
+    if p.get("window"):
+        s = np.where(j > i - int(p["window"]), s, -np.inf)
+    if p.get("mask"):
+        m = x[at]
+        s = np.where(m.v, s, -np.inf) if m.dtype == "bool" else s + m.v
+        at += 1
+    sinks = x[at].v[:, None, None] if p.get("sinks") else np.full((1, 1, 1), -np.inf)
+    top = np.maximum(s.max(-1, keepdims=True, initial=-np.inf), sinks)
+    top = np.where(np.isinf(top), 0, top)
+    e = np.exp(s - top)
+    total = e.sum(-1, keepdims=True) + np.exp(sinks - top)
+    out = (e / np.where(total == 0, 1, total)) @ v
+    if p.get("first"):
+        out = out.swapaxes(-2, -3)
+        out = out.reshape(*out.shape[:-2], -1)
+    return A(out, x[0].dtype)
+
+
+# ---- quantised weights ---------------------------------------------------------------------------------
+
+W_ROWS, W_COLUMNS = 5, 256
+
+
+def weights(name):
+    """Random blocks with sane scales: bytes, and what they mean."""
+    kind = getattr(gguf.GGMLQuantizationType, name.upper())
+    block, size = gguf.GGML_QUANT_SIZES[kind]
+    rng = np.random.default_rng(kind.value)
+    n = W_ROWS * W_COLUMNS // block
+    raw = rng.integers(0, 256, (n, size), dtype=np.uint8)
+    halves = {"q4_0": [0], "q4_1": [0, 2], "q5_0": [0], "q5_1": [0, 2], "q8_0": [0], "q4_k": [0, 2],
+              "q5_k": [0, 2], "q6_k": [208]}[name]
+    for at in halves:
+        scale = rng.uniform(-0.05, 0.05, n).astype(np.float16)
+        raw[:, at:at + 2] = scale.view(np.uint8).reshape(n, 2)
+    raw = raw.reshape(W_ROWS, -1)
+    return raw, gguf.quants.dequantize(raw, kind).astype(np.float64)
+
+
+# ---- the rest ------------------------------------------------------------------------------------------
+
+
+def ints(p, key):
+    return [END if t == "END" else int(t) for t in p.get(key, "").split(",") if t]
+
+
+def region(p, rank):
+    none = lambda v: None if v == END else v
+    start, stop = ints(p, "start") or [END] * rank, ints(p, "stop") or [END] * rank
+    step = ints(p, "step") or [1] * rank
+    return tuple(slice(none(a), none(b), c) for a, b, c in zip(start, stop, step))
+
+
+def shape_ops(fn, x, p):
+    a = x[0] if x else None
+    keep = lambda v: A(v, a.dtype)
+    table = {
+        "contiguous": lambda: keep(a.v), "depends": lambda: keep(a.v),
+        "reshape": lambda: keep(a.v.reshape(ints(p, "shape"))),
+        "transpose": lambda: keep(a.v.transpose(ints(p, "axes") or None)),
+        "swap_axes": lambda: keep(a.v.swapaxes(int(p["a"]), int(p["b"]))),
+        "broadcast_to": lambda: keep(np.broadcast_to(a.v, ints(p, "shape"))),
+        "expand_dims": lambda: keep(np.expand_dims(a.v, int(p["axis"]))),
+        "squeeze": lambda: keep(np.squeeze(a.v, int(p["axis"]))),
+        "slice": lambda: keep(a.v[region(p, a.v.ndim)]),
+        "narrow": lambda: keep(np.take(a.v, range(int(p["a"]), int(p["b"])), int(p["axis"]))),
+        "split": lambda: keep(np.split(a.v, int(p["n"]), int(p["axis"]))[int(p["part"])]),
+        "pad": lambda: keep(np.pad(a.v, list(zip(ints(p, "before"), ints(p, "after"))),
+                                   constant_values=np.asarray(float(p["value"])).astype(a.v.dtype)))}
+    if fn in table:
+        return table[fn]()
+    if fn == "concat":
+        v, d = common(x)
+        return A(np.concatenate(v, int(p["axis"])), d)
+    if fn == "slice_update":
+        v = a.v.copy()
+        v[region(p, v.ndim)] = cast(x[1], a.dtype).v
+        return keep(v)
+    if fn == "take":
+        return keep(np.take(a.v, x[1].v.astype(np.int64), int(p["axis"])))
+    return None
+
+
+def states(fn, x, p):
+    to = p.get("to", x[0].dtype)
+    if fn == "state_write":
+        v = A(np.zeros(ints(p, "state")), to).v
+        if "at" in p:
+            axis, at = int(p["axis"]), int(p["at"])
+            view = v[(slice(None),) * axis + (slice(at, at + x[0].v.shape[axis]),)]
+        else:
+            view = v[region(p, v.ndim)]
+        (view.T if p.get("t") else view)[...] = cast(x[0], to).v
+        return A(v, to)
+    rows_ = x[0].v.swapaxes(0, 1) if p.get("swap") else x[0].v
+    h, t, d = rows_.shape
+    flat = np.zeros((h, 16 * int(p["groups"]), d))
+    flat[:, int(p["at"]):int(p["at"]) + t] = cast(A(rows_, x[0].dtype), to).v
+    return A(flat.reshape(h, -1, 16, d).swapaxes(2, 3), to)
+
+
+def making(fn, x, p, dtype):
+    if fn == "arange":
+        return cast(A(np.arange(float(p["start"]), float(p["stop"]), float(p["step"])), "f32"), dtype)
+    if fn == "full":
+        return cast(A(np.full(ints(p, "shape"), float(p["value"])), "f32"), dtype)
+    key = mx.array([int(p["seed"]) >> 32, int(p["seed"]) & 0xFFFFFFFF], dtype=mx.uint32)
+    if fn == "random_uniform":
+        u = mx.random.uniform(float(p["low"]), float(p["high"]), ints(p, "shape"), key=key)
+        return A(np.array(u), "f32")
+    return A(np.array(mx.random.categorical(mx.array(x[0].v.astype(np.float32)), key=key)), "i32")
+
+
+def expected(fn, x, p, dtype):
+    if fn in ("clip", "clip_low"):
+        y = elementwise("maximum", x[:2])
+        return elementwise("minimum", [y, x[2]]) if fn == "clip" else y
+    if fn == "cast":
+        return cast(x[0], p["to"])
+    if fn in ("softmax", "rms_norm", "layer_norm"):
+        return rows(fn, x, p)
+    if fn == "rope":
+        return rope(x, p)
+    if fn == "attention":
+        return attention(x, p)
+    if fn == "matmul":
+        return A(np.matmul(x[0].v, x[1].v), promote(x[0].dtype, x[1].dtype))
+    if fn == "linear":
+        return A(x[0].v @ x[1].v.T, promote(x[0].dtype, x[1].dtype))
+    if fn == "linear_q":
+        return A(x[0].v @ weights(p["w"])[1].T, x[0].dtype)
+    if fn == "take_q":
+        return A(weights(p["w"])[1][x[0].v.astype(np.int64)], "f32")
+    if fn in ("arange", "full", "random_uniform", "random_categorical"):
+        return making(fn, x, p, dtype)
+    if fn in ("state_write", "key_cache_write"):
+        return states(fn, x, p)
+    for family in (lambda: elementwise(fn, x), lambda: reduction(fn, x, p), lambda: shape_ops(fn, x, p)):
+        y = family()
+        if y is not None:
+            return y
+    sys.exit(f"no reference for {fn}")
+
+
+# ---- reading the table, writing the file ------------------------------------------------------------------
+
+
+def cases():
+    text = (ROOT / "tests/ops_cases.def").read_text(encoding="utf-8")
+    lists = dict(re.findall(r'#define (\w+) "([^"]*)"', text))
+    string = r'(?:"([^"]*)"|(\w+))'
+    pattern = r'^CASE\((\w+), (\w+), "([^"]*)", ' + string + r', "([^"]*)", "([^"]*)", [^)]*\)'
+    for op, fn, label, quoted, named, inputs, params in re.findall(pattern, text, re.MULTILINE):
+        p = dict(t.split("=", 1) for t in params.split())
+        yield fn, label, (quoted or lists[named]).split(), inputs.split(), p
+
+
+def stored(a):
+    if a.dtype not in FLOATS:
+        return a.v.astype(NATIVE[a.dtype], order="C")
+    v = a.v
+    if a.dtype == "f16":  # what is over the largest half is infinite
+        v = np.where(np.abs(v) >= 65520, np.copysign(np.inf, v), v)
+    return v.astype(np.float32, order="C")
+
+
+def main():
+    index, data, offset = [], [], 0
+
+    def add(name, dtype, v):
+        nonlocal offset
+        shape = " ".join(str(n) for n in (v.ndim, *v.shape))
+        index.append(f"{name}\t{dtype} {shape} {offset} {v.nbytes}")
+        data.append(v.tobytes())
+        offset += v.nbytes
+
+    for w in ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k"):
+        add(f"weights/{w}", "u8", weights(w)[0])
+    count = 0
+    with np.errstate(all="ignore"):
+        for fn, label, dtypes, inputs, p in cases():
+            for dtype in dtypes:
+                x = [make_input(t, k, dtype) for k, t in enumerate(inputs)]
+                y = expected(fn, x, p, dtype)
+                add(f"{fn}/{label}/{dtype}", y.dtype, stored(y))
+                count += 1
+    head = "\n".join(index) + "\n\n"
+    blob = head.encode() + b"".join(data)
+    (ROOT / "tests/golden/ops.bin").write_bytes(blob)
+    print(f"{count} results, {len(blob)} bytes")
+
+
+if __name__ == "__main__":
+    main()
