@@ -12,8 +12,19 @@ import gguf
 import numpy as np
 
 
+def rounded(x):
+    """x as a quantised product sees it: int8 by blocks of 32 with the scale max|x| / 127 in float32."""
+    blocks = x.astype(np.float32).reshape(-1, 32)
+    scale = np.abs(blocks).max(1, keepdims=True) / np.float32(127)
+    q = np.rint(blocks / np.where(scale > 0, scale, 1))
+    return (q * scale.astype(np.float64)).reshape(x.shape)
+
+
 class Llama:
-    def __init__(self, path):
+    """`int8`: activations are rounded before each product with a quantised weight."""
+
+    def __init__(self, path, int8=False):
+        self.int8 = int8
         reader = gguf.GGUFReader(path)
         self.tensors = {t.name: t for t in reader.tensors}
         get = lambda key: reader.fields[key].contents()
@@ -35,6 +46,10 @@ class Llama:
             self.cache[name] = w
         return w
 
+    def product(self, x, name):
+        exact = self.tensors[name].tensor_type.name in ("F32", "F16", "BF16")
+        return (x if exact or not self.int8 else rounded(x)) @ self.weight(name).T
+
     def norm(self, x, name):
         return x / np.sqrt((x * x).mean(-1, keepdims=True) + self.eps) * self.weight(name)
 
@@ -51,9 +66,9 @@ class Llama:
 
     def attention(self, x, b):
         n = len(x)
-        q = self.rope((x @ self.weight(b + "attn_q.weight").T).reshape(n, self.heads, -1))
-        k = self.rope((x @ self.weight(b + "attn_k.weight").T).reshape(n, self.kv_heads, -1))
-        v = (x @ self.weight(b + "attn_v.weight").T).reshape(n, self.kv_heads, -1)
+        q = self.rope(self.product(x, b + "attn_q.weight").reshape(n, self.heads, -1))
+        k = self.rope(self.product(x, b + "attn_k.weight").reshape(n, self.kv_heads, -1))
+        v = self.product(x, b + "attn_v.weight").reshape(n, self.kv_heads, -1)
         group = self.heads // self.kv_heads
         k, v = k.repeat(group, axis=1), v.repeat(group, axis=1)
         scores = np.einsum("qhd,khd->hqk", q, k) / np.sqrt(q.shape[-1])
@@ -61,12 +76,12 @@ class Llama:
         p = np.exp(scores - scores.max(-1, keepdims=True))
         p /= p.sum(-1, keepdims=True)
         out = np.einsum("hqk,khd->qhd", p, v).reshape(n, -1)
-        return out @ self.weight(b + "attn_output.weight").T
+        return self.product(out, b + "attn_output.weight")
 
     def feed_forward(self, x, b):
-        gate = x @ self.weight(b + "ffn_gate.weight").T
-        up = x @ self.weight(b + "ffn_up.weight").T
-        return (gate / (1 + np.exp(-gate)) * up) @ self.weight(b + "ffn_down.weight").T
+        gate = self.product(x, b + "ffn_gate.weight")
+        up = self.product(x, b + "ffn_up.weight")
+        return self.product(gate / (1 + np.exp(-gate)) * up, b + "ffn_down.weight")
 
     def logits(self, tokens):
         """The logits after the last of `tokens`."""
@@ -76,7 +91,7 @@ class Llama:
             x = x + self.attention(self.norm(x, b + "attn_norm.weight"), b)
             x = x + self.feed_forward(self.norm(x, b + "ffn_norm.weight"), b)
         out = "output.weight" if "output.weight" in self.tensors else "token_embd.weight"
-        return self.norm(x[-1], "output_norm.weight") @ self.weight(out).T
+        return self.product(self.norm(x[-1:], "output_norm.weight"), out)[0]
 
     def greedy(self, tokens, n):
         """n tokens, and by how much each was ahead of the second best."""

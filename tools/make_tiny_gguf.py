@@ -116,11 +116,13 @@ def golden(folder):
     for name, tensor_type, tied, seed in GOLDEN:
         make(folder / name, tensor_type, tied, seed)
         model, cases = llama_reference.Llama(folder / name), []
+        int8 = llama_reference.Llama(folder / name, int8=True)
         for prompt in PROMPTS:
             tokens = tokenize(tokenizer, prompt)
             new, margins = model.greedy(tokens, GREEDY)
             cases.append({"prompt": prompt, "tokens": tokens,
                           "last_logits": [round(float(x), 6) for x in model.logits(tokens)],
+                          "int8_logits": [round(float(x), 6) for x in int8.logits(tokens)],
                           "greedy": new, "margins": [round(m, 4) for m in margins]})
         models.append({"file": name, "cases": cases})
     note = ("made by tools/make_tiny_gguf.py: weights dequantised, float64 arithmetic; last_logits: "

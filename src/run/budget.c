@@ -138,7 +138,8 @@ static neap_status plan_least(neap_session *s, int64_t context, uint64_t *least)
     s->context = context;
     neap_status status = plan_all(s, context, s->options.chunk ? longest_chunk(s) : NP_CHUNK,
                                   s->options.weights == NEAP_WEIGHTS_REPACKED);
-    *least = total(s);
+    if (status == NEAP_OK)
+        *least = total(s);
     return status;
 }
 
@@ -188,6 +189,8 @@ static neap_status choose(neap_session *s, uint64_t limit)
     if (least > limit)
         return refuse(s, least, limit);
     status = choose_chunk(s, limit);
+    if (status != NEAP_OK)
+        return status;
     describe(s);
     s->info.least_bytes = least;
     return status;

@@ -57,9 +57,10 @@ neap_status np_session_plan_prefill(neap_session *s, int64_t chunk)
     s->prefill = NULL;
     s->prefill_ids = NULL;
     s->rows = NULL;
-    neap_status status = make_ids(s, chunk, &s->prefill_ids);
+    const int64_t capacity = chunk < s->context ? chunk : s->context;
+    neap_status status = make_ids(s, capacity, &s->prefill_ids);
     if (status == NEAP_OK)
-        status = neap_param_new(s->ctx, "rows", chunk, &s->rows);
+        status = neap_param_new(s->ctx, "rows", capacity, &s->rows);
     if (status == NEAP_OK)
         status = plan_forward(s, s->prefill_ids, s->rows, &s->prefill);
     s->chunk = chunk;
