@@ -3,6 +3,8 @@
  * place, length, alignment, broadcast form nor on working in place. */
 #include "kernel_fixture.h"
 
+#include "cpu/vec_math.h"
+
 enum row_kind { UNARY, BINARY, COMPARE };
 
 typedef struct row {
@@ -200,6 +202,20 @@ static void test_accuracy_over_the_range(void **state)
         }
     }
     free(x), free(out);
+}
+
+/* No kernel of its own yet: gelu's pieces on the sets above, erf here on the set of this file. */
+static void test_erf(void **state)
+{
+    (void)state;
+    float x[VF_N], y[VF_N];
+    for (int i = 0; i < 40000; i += VF_N) {
+        for (int j = 0; j < VF_N; j++)
+            x[j] = (float)(i + j - 20000) / 4000.0f;
+        vf_store(y, np_vf_erf(vf_load(x)));
+        for (int j = 0; j < VF_N; j++) /* the largest of a sweep of 2 million: 2.5 */
+            assert_true(units_off(NEAP_F32, y[j], erf(x[j])) < 3);
+    }
 }
 
 /* ---- integers and bool ----------------------------------------------------------------- */
@@ -506,6 +522,7 @@ int main(void)
         cmocka_unit_test(test_every_row_is_there),
         cmocka_unit_test(test_floats_against_numpy),
         cmocka_unit_test(test_accuracy_over_the_range),
+        cmocka_unit_test(test_erf),
         cmocka_unit_test(test_integers),
         cmocka_unit_test(test_bits_do_not_depend_on_the_place),
         cmocka_unit_test(test_where),
