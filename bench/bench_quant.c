@@ -2,8 +2,8 @@
  *
  * Vector kernels: GB/s of weights and the share of the bandwidth of a plain read, over more bytes
  * than caches hold, mapped and packed. Matrix kernels: GOP/s (2 m n k) and the share of a bare loop
- * of int8 multiply-adds. Shapes of SmolLM2: 576 and 1536. Every call is timed by itself (about 50 us
- * for a vector kernel) and the fastest tenth counts, so that a busy machine disturbs little.
+ * of int8 multiply-adds. Shapes of SmolLM2: 576 and 1536. Every call is timed by itself (about 50
+ * us for a vector kernel) and the fastest tenth counts, so that a busy machine disturbs little.
  *
  *     bench_quant [type] [MiB of weights, default 448]      NEAP_ISA=avx2 bench_quant q4_1 */
 #include <stdio.h>
@@ -63,7 +63,7 @@ static double fastest_tenth(samples *s)
     return s->t[s->n / 10];
 }
 
-/* ---- the limits ------------------------------------------------------------------------------- */
+/* ---- the limits ------------------------------------------------------------------------------ */
 
 typedef struct area {
     const uint8_t *data;
@@ -97,14 +97,15 @@ __attribute__((target("avx512f,avx512vnni"))) static double peak_vnni(void)
     for (int round = 0; round < ROUNDS; round++) {
         double start = seconds();
         for (int i = 0; i < PEAK_STEPS; i++)
-            __asm__ volatile("vpdpbusd %%zmm30, %%zmm31, %%zmm0\n vpdpbusd %%zmm30, %%zmm31, %%zmm1\n"
-                             "vpdpbusd %%zmm30, %%zmm31, %%zmm2\n vpdpbusd %%zmm30, %%zmm31, %%zmm3\n"
-                             "vpdpbusd %%zmm30, %%zmm31, %%zmm4\n vpdpbusd %%zmm30, %%zmm31, %%zmm5\n"
-                             "vpdpbusd %%zmm30, %%zmm31, %%zmm6\n vpdpbusd %%zmm30, %%zmm31, %%zmm7\n"
-                             "vpdpbusd %%zmm30, %%zmm31, %%zmm8\n vpdpbusd %%zmm30, %%zmm31, %%zmm9\n"
-                             "vpdpbusd %%zmm30, %%zmm31, %%zmm10\n vpdpbusd %%zmm30, %%zmm31, %%zmm11\n"
-                             ::: "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7",
-                                 "xmm8", "xmm9", "xmm10", "xmm11");
+            __asm__ volatile(
+                "vpdpbusd %%zmm30, %%zmm31, %%zmm0\n vpdpbusd %%zmm30, %%zmm31, %%zmm1\n"
+                "vpdpbusd %%zmm30, %%zmm31, %%zmm2\n vpdpbusd %%zmm30, %%zmm31, %%zmm3\n"
+                "vpdpbusd %%zmm30, %%zmm31, %%zmm4\n vpdpbusd %%zmm30, %%zmm31, %%zmm5\n"
+                "vpdpbusd %%zmm30, %%zmm31, %%zmm6\n vpdpbusd %%zmm30, %%zmm31, %%zmm7\n"
+                "vpdpbusd %%zmm30, %%zmm31, %%zmm8\n vpdpbusd %%zmm30, %%zmm31, %%zmm9\n"
+                "vpdpbusd %%zmm30, %%zmm31, %%zmm10\n vpdpbusd %%zmm30, %%zmm31, %%zmm11\n" ::
+                    : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",
+                      "xmm9", "xmm10", "xmm11");
         double t = seconds() - start;
         best = t < best ? t : best;
     }
@@ -114,7 +115,8 @@ __attribute__((target("avx512f,avx512vnni"))) static double peak_vnni(void)
 __attribute__((target("avx2"))) static double peak_maddubs(void)
 {
     double best = 1e9;
-#define STEP(r, t) "vpmaddubsw %%ymm15, %%ymm14, %%ymm" #t "\n vpaddw %%ymm" #t ", %%ymm" #r ", %%ymm" #r "\n"
+#define STEP(r, t) \
+    "vpmaddubsw %%ymm15, %%ymm14, %%ymm" #t "\n vpaddw %%ymm" #t ", %%ymm" #r ", %%ymm" #r "\n"
     for (int round = 0; round < ROUNDS; round++) {
         double start = seconds();
         for (int i = 0; i < PEAK_STEPS; i++)
@@ -141,7 +143,7 @@ static double peak_int8(const np_kernels *kernels) /* GOP/s of one thread; 0: no
     return 0.0;
 }
 
-/* ---- the kernels -------------------------------------------------------------------------------- */
+/* ---- the kernels ----------------------------------------------------------------------------- */
 
 typedef struct bench {
     const np_kernels *kernels;
@@ -168,8 +170,8 @@ static void prepare_rows(bench *b, int64_t m, int64_t k, bool matrix)
 }
 
 /* Bytes a second while one row meets matrices that lie one after another. */
-static double run_vectors(bench *b, neap_dtype t, const uint8_t *w, bool packed, int64_t n, int64_t k,
-                          int lanes)
+static double run_vectors(bench *b, neap_dtype t, const uint8_t *w, bool packed, int64_t n,
+                          int64_t k, int lanes)
 {
     static samples all;
     size_t each = packed ? b->kernels->qmm_pack_bytes(t, n, k) : weight_bytes(t, n, k);
@@ -185,8 +187,8 @@ static double run_vectors(bench *b, neap_dtype t, const uint8_t *w, bool packed,
     return (double)each / fastest_tenth(&all);
 }
 
-static double run_matrix(bench *b, neap_dtype t, const uint8_t *w, bool packed, int64_t n, int64_t k,
-                         int lanes)
+static double run_matrix(bench *b, neap_dtype t, const uint8_t *w, bool packed, int64_t n,
+                         int64_t k, int lanes)
 {
     double best = 1e9;
     for (int round = 0; round < ROUNDS; round++) {
@@ -207,7 +209,8 @@ static void bench_shape(bench *b, neap_dtype t, int64_t n, int64_t k)
         b->kernels->qmm_pack(b->packed + i * each, b->mapped + i * from, t, n, k, b->pool[LANES]);
     for (int packed = 0; packed < (each ? 2 : 1); packed++) {
         const uint8_t *w = packed ? b->packed : b->mapped;
-        printf("%-5s %5lld x %-5lld %-6s", name, (long long)n, (long long)k, packed ? "packed" : "mapped");
+        printf("%-5s %5lld x %-5lld %-6s", name, (long long)n, (long long)k,
+               packed ? "packed" : "mapped");
         prepare_rows(b, 1, k, false);
         for (int lanes = 1; lanes <= LANES; lanes++) {
             double rate = 1e-9 * run_vectors(b, t, w, packed, n, k, lanes);

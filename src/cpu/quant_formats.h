@@ -1,8 +1,8 @@
 /* quant_formats.h - the quantised block types: one row a type, and scalar readers of a block.
  *
- * A block is 32 weights, or 256 as eight sub-blocks of 32. A weight is scale * (code - offset) + min
- * with an unsigned code; `min` is 0 for types that have an offset. A new type with a known layout
- * of codes and scales is one row here; the vector code reads the same rows (quant_simd.inc). */
+ * A block is 32 weights, or 256 as eight sub-blocks of 32. A weight is
+ * scale * (code - offset) + min with an unsigned code; types have an offset or a minimum. A new type
+ * with a known layout of codes and scales is one row here; the vector code reads the same rows. */
 #ifndef NP_QUANT_FORMATS_H
 #define NP_QUANT_FORMATS_H
 
@@ -10,10 +10,10 @@
 #include "neap/dtype.h"
 
 typedef enum np_q_layout {
-    NP_Q_SPLIT16,  /* 16 bytes: low nibbles are weights 0..15, high ones 16..31; fifth bits in 4 bytes */
-    NP_Q_BYTES,    /* 32 signed bytes; the code is the byte + 128 */
-    NP_Q_NIBBLES,  /* 32 bytes for two sub-blocks, low nibbles first; bit j of 32 bytes is the fifth */
-    NP_Q_SIX       /* 64 bytes of nibbles for four sub-blocks, and two bits each in 32 bytes */
+    NP_Q_SPLIT16, /* 16 bytes, low nibbles first; a fifth bit each in 4 bytes */
+    NP_Q_BYTES,   /* 32 signed bytes; the code is the byte + 128 */
+    NP_Q_NIBBLES, /* 32 bytes for two sub-blocks, low nibbles first; fifth: bit j of 32 bytes */
+    NP_Q_SIX      /* 64 bytes of nibbles for four sub-blocks; two bits each in 32 bytes */
 } np_q_layout;
 
 typedef enum np_q_scaling {
@@ -27,23 +27,23 @@ typedef struct np_qformat {
     np_q_layout layout;
     np_q_scaling scaling;
     int bits, offset;
-    int low_at, high_at; /* where the low 4 (or 8) and the higher bits of the codes start; -1: none */
-    int d_at, m_at, s_at;
+    int low_at, high_at;  /* where the low 4 (or 8) and the higher bits start; -1: none */
+    int d_at, m_at, s_at; /* f16 scale, f16 minimum (right after it), integer scales; -1: none */
 } np_qformat;
 
 /* X(TYPE, bytes, subs, layout, scaling, bits, offset, low_at, high_at, d_at, m_at, s_at) */
-#define NP_QUANT_FORMATS(X)                                                                           \
-    X(Q4_0,  18, 1, SPLIT16, PLAIN,  4,   8,  2,  -1,   0, -1,  -1)                                   \
-    X(Q4_1,  20, 1, SPLIT16, PLAIN,  4,   0,  4,  -1,   0,  2,  -1)                                   \
-    X(Q5_0,  22, 1, SPLIT16, PLAIN,  5,  16,  6,   2,   0, -1,  -1)                                   \
-    X(Q5_1,  24, 1, SPLIT16, PLAIN,  5,   0,  8,   4,   0,  2,  -1)                                   \
-    X(Q8_0,  34, 1, BYTES,   PLAIN,  8, 128,  2,  -1,   0, -1,  -1)                                   \
-    X(Q4_K, 144, 8, NIBBLES, PAIRS,  4,   0, 16,  -1,   0,  2,   4)                                   \
-    X(Q5_K, 176, 8, NIBBLES, PAIRS,  5,   0, 48,  16,   0,  2,   4)                                   \
+#define NP_QUANT_FORMATS(X)                                                                        \
+    X(Q4_0,  18, 1, SPLIT16, PLAIN,  4,   8,  2,  -1,   0, -1,  -1)                                \
+    X(Q4_1,  20, 1, SPLIT16, PLAIN,  4,   0,  4,  -1,   0,  2,  -1)                                \
+    X(Q5_0,  22, 1, SPLIT16, PLAIN,  5,  16,  6,   2,   0, -1,  -1)                                \
+    X(Q5_1,  24, 1, SPLIT16, PLAIN,  5,   0,  8,   4,   0,  2,  -1)                                \
+    X(Q8_0,  34, 1, BYTES,   PLAIN,  8, 128,  2,  -1,   0, -1,  -1)                                \
+    X(Q4_K, 144, 8, NIBBLES, PAIRS,  4,   0, 16,  -1,   0,  2,   4)                                \
+    X(Q5_K, 176, 8, NIBBLES, PAIRS,  5,   0, 48,  16,   0,  2,   4)                                \
     X(Q6_K, 210, 8, SIX,     HALVES, 6,  32,  0, 128, 208, -1, 192)
 
 static const np_qformat np_qformats[NEAP_DTYPE_SPAN] = {
-#define X(type, bytes, subs, layout, scaling, ...)                                                    \
+#define X(type, bytes, subs, layout, scaling, ...)                                                 \
     [NEAP_##type] = {bytes, subs, NP_Q_##layout, NP_Q_##scaling, __VA_ARGS__},
     NP_QUANT_FORMATS(X)
 #undef X
