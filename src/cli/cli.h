@@ -1,7 +1,7 @@
 /* cli.h - what the files of the command share: exit statuses, messages, small formatting.
  *
- * The command is a client of the library like any other: it includes public headers only. Results go
- * to standard output, everything else to standard error. */
+ * The command is a client of the library like any other: it includes public headers only. Results
+ * go to standard output, everything else to standard error. */
 #ifndef CLI_H
 #define CLI_H
 
@@ -16,7 +16,7 @@ enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 #include "cli/commands.def"
 #undef COMMAND
 
-/* "neap: " and the text on a line of standard error. Each returns the exit status it is named for. */
+/* "neap: " and the text, a line of standard error. Each returns the status it is named for. */
 int cli_failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The context's stored error, as cli_failed; clears it. */
@@ -32,7 +32,7 @@ cli_size_text cli_mib(uint64_t bytes);
 
 /* A JSON string even if the bytes (of a file, perhaps) are no UTF-8. NULL: out of memory. */
 json_t *cli_json_text(const char *bytes, size_t length);
-/* One line; takes the object over, which may be NULL. Returns the exit status; `name` is for messages. */
+/* One line. Takes the object over; NULL is out of memory. Returns the exit status. */
 int cli_json_print(FILE *file, const char *name, json_t *object);
 /* Prints bytes of a file with control characters replaced: nothing in it may steer a terminal. */
 void cli_print_clean(FILE *file, const char *bytes, size_t length);

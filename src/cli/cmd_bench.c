@@ -1,7 +1,7 @@
 /* cmd_bench.c - `neap bench`: prompt and generation speed, and memory.
  *
- * Each cell of the matrix --pp × --tg has its own context, so its figures are those of a run alone.
- * A repeat forgets the context, takes the prompt of pp tokens, then feeds back tg tokens with the
+ * Each cell of the matrix --pp x --tg has its own context, so its figures are those of a run alone.
+ * A repeat forgets what it holds, takes the prompt of pp tokens, then feeds back tg tokens with the
  * prompt in the cache; end tokens do not end it. Speeds are medians of the repeats; there is no
  * round before the first. */
 #include <inttypes.h>
@@ -17,14 +17,14 @@ static const char SENTENCE[] = "The quick brown fox jumps over the lazy dog. ";
 static int parse(cli_settings *s, int argc, char **argv)
 {
     const cli_option table[] = {
-        CLI_MODEL_ROWS(s),
-        {"pp", 0, CLI_LIST, &s->prompt_sizes, 1, 1 << 30, "N,N…", "prompt tokens (default: 512, or the "
-         "prompt's own)"},
-        {"tg", 'n', CLI_LIST, &s->token_counts, 0, 1 << 30, "N,N…", "new tokens (default: 64)"},
+#include "cli/model_options.def"
+        {"pp", 0, CLI_LIST, &s->prompt_sizes, 1, 1 << 30, "N,N..", "prompt tokens (default: 512, "
+         "or the prompt's own)"},
+        {"tg", 'n', CLI_LIST, &s->token_counts, 0, 1 << 30, "N,N..", "new tokens (default: 64)"},
         {"repeat", 0, CLI_INT, &s->repeat, 1, MAX_REPEATS, "N", "repeats (default: 5)"},
         {"json", 0, CLI_FLAG, &s->json, 0, 0, NULL, "one JSON object on one line"},
-        CLI_SESSION_ROWS(s),
-        CLI_COMMON_ROWS(s),
+#include "cli/session_options.def"
+#include "cli/common_options.def"
         {.name = NULL},
     };
     const int status = cli_parse(table, s, argc, argv, "-m FILE [OPTION...]", NULL);
@@ -51,8 +51,8 @@ static int make_prompt(cli_task *t, int64_t count)
     if (t->settings->prompt || t->settings->ids) {
         if (cli_task_prompt(t) != CLI_DONE)
             return CLI_FAILED;
-    } else if (neap_tokenizer_encode(t->ctx, tokenizer, SENTENCE, strlen(SENTENCE), NEAP_ENCODE_NO_BOS,
-                                     &t->ids) != NEAP_OK) {
+    } else if (neap_tokenizer_encode(t->ctx, tokenizer, SENTENCE, strlen(SENTENCE),
+                                     NEAP_ENCODE_NO_BOS, &t->ids) != NEAP_OK) {
         return cli_context_failed(t->ctx);
     }
     const size_t once = t->ids.count, want = count ? (size_t)count : once;
@@ -125,14 +125,14 @@ static int measure(cli_task *t, int64_t new_tokens)
     r->prompt_tokens = (int64_t)t->ids.count;
     r->generated_tokens = r->decode_steps = new_tokens;
     r->prompt_seconds = median(prompt, repeats);
-    r->generation_seconds = median(generation, repeats);
+    r->generation_seconds = new_tokens ? median(generation, repeats) : 0;
     r->finish = NEAP_FINISH_LENGTH;
     t->stats.generated = true;
     return t->settings->logits ? write_logits(t, new_tokens) : CLI_DONE;
 }
 
-static int run_cell(const cli_settings *s, int64_t prompt_size, int64_t new_tokens, cli_stats *stats,
-                    double *load_seconds)
+static int run_cell(const cli_settings *s, int64_t prompt_size, int64_t new_tokens,
+                    cli_stats *stats, double *load_seconds)
 {
     cli_task task;
     const double start = cli_seconds();
@@ -141,6 +141,10 @@ static int run_cell(const cli_settings *s, int64_t prompt_size, int64_t new_toke
         status = make_prompt(&task, prompt_size);
     if (status == CLI_DONE)
         status = cli_task_plan(&task, new_tokens, new_tokens);
+    if (status == CLI_DONE && (int64_t)task.ids.count + new_tokens > task.plan.context)
+        status = cli_failed("%zu prompt tokens and %" PRId64
+                            " new ones do not fit the context of %" PRId64 " positions",
+                            task.ids.count, new_tokens, task.plan.context);
     if (status == CLI_DONE && neap_session_start(task.session) != NEAP_OK)
         status = cli_context_failed(task.ctx);
     *load_seconds = cli_seconds() - start;
@@ -175,7 +179,8 @@ static void print_cell(const cli_stats *stats, double load_seconds)
     const double tokens = (double)r->decode_steps;
     printf("%8" PRId64 " %8" PRId64 " %12.1f %12.1f %14.1f %14.1f %8.3f  %s\n", r->prompt_tokens,
            r->generated_tokens, (double)r->prompt_tokens / r->prompt_seconds,
-           tokens > 0 ? tokens / r->generation_seconds : 0, (double)stats->session.planned_peak_bytes / 1048576,
+           tokens > 0 ? tokens / r->generation_seconds : 0,
+           (double)stats->session.planned_peak_bytes / 1048576,
            (double)stats->memory.peak / 1048576, load_seconds,
            stats->session.repacked ? "repacked" : "mapped");
     fflush(stdout);
@@ -187,13 +192,13 @@ static int run_matrix(const cli_settings *s, const cli_list *prompts, const cli_
     json_t *rows = json_array(), *object = NULL;
     int status = CLI_DONE;
     if (!s->json)
-        printf("%8s %8s %12s %12s %14s %14s %8s  weights\n", "prompt", "new", "prompt t/s", "new t/s",
-               "planned MiB", "measured MiB", "load s");
+        printf("%8s %8s %12s %12s %14s %14s %8s  weights\n", "prompt", "new", "prompt t/s",
+               "new t/s", "planned MiB", "measured MiB", "load s");
     for (int i = 0; status == CLI_DONE && i < prompts->count * counts->count; i++) {
         cli_stats stats;
         double load_seconds;
-        status = run_cell(s, prompts->value[i / counts->count], counts->value[i % counts->count], &stats,
-                          &load_seconds);
+        status = run_cell(s, prompts->value[i / counts->count], counts->value[i % counts->count],
+                          &stats, &load_seconds);
         if (status == CLI_DONE && s->json)
             json_array_append_new(rows, cell_json(s, &stats, load_seconds));
         else if (status == CLI_DONE)
@@ -213,8 +218,9 @@ int cmd_bench(int argc, char **argv)
     int status = parse(&settings, argc, argv);
     if (status == CLI_PARSED) {
         const cli_list prompt = {1, {settings.prompt || settings.ids ? 0 : 512}}, count = {1, {64}};
-        status = run_matrix(&settings, settings.prompt_sizes.count ? &settings.prompt_sizes : &prompt,
-                            settings.token_counts.count ? &settings.token_counts : &count);
+        status =
+            run_matrix(&settings, settings.prompt_sizes.count ? &settings.prompt_sizes : &prompt,
+                       settings.token_counts.count ? &settings.token_counts : &count);
     }
     cli_settings_free(&settings);
     return status;

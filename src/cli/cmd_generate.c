@@ -32,14 +32,14 @@ static int check_together(const cli_settings *s)
 int cli_parse_generate(cli_settings *s, bool plan, int argc, char **argv)
 {
     const cli_option table[] = {
-        CLI_MODEL_ROWS(s),
+#include "cli/model_options.def"
         {"max-tokens", 'n', CLI_INT, &s->new_tokens, 1, 1 << 30, "N", "new tokens (default: 128)"},
-        {"chat", 0, CLI_FLAG, &s->chat, 0, 0, NULL, "put the prompt into the model's chat template"},
+        {"chat", 0, CLI_FLAG, &s->chat, 0, 0, NULL, "put the prompt into the chat template"},
         {"system", 0, CLI_TEXT, &s->system, 0, 0, "TEXT", "with --chat: the system message"},
         {"raw", 0, CLI_FLAG, &s->raw, 0, 0, NULL, "no template (default)"},
-        {"tokens", 0, CLI_FLAG, &s->tokens, 0, 0, NULL, "print the new ids, one JSON array, not text"},
-        CLI_SESSION_ROWS(s),
-        CLI_COMMON_ROWS(s),
+        {"tokens", 0, CLI_FLAG, &s->tokens, 0, 0, NULL, "one JSON array of the new ids, not text"},
+#include "cli/session_options.def"
+#include "cli/common_options.def"
         {plan ? "json" : NULL, 0, CLI_FLAG, &s->json, 0, 0, NULL, "one JSON object on one line"},
         {.name = NULL},
     };
@@ -68,6 +68,7 @@ typedef struct output {
     bool tokens;
     int64_t count;
     char last; /* last byte of the text */
+    int error; /* errno of standard output's first failure */
     cli_npy_rows logits;
 } output;
 
@@ -82,8 +83,9 @@ static bool on_token(void *user, int32_t id, const char *text, size_t length, co
     }
     if (out->tokens && id >= 0)
         printf("%s%" PRId32, out->count++ ? "," : "[", id);
-    fflush(stdout);
-    return !ferror(stdout) && !interrupted;
+    if ((fflush(stdout) != 0 || ferror(stdout)) && !out->error)
+        out->error = errno;
+    return !out->error && !interrupted;
 }
 
 static void end_text(output *out)
@@ -101,10 +103,12 @@ static void announce(const cli_task *t)
     char limit[64] = "";
     if (t->settings->memory)
         snprintf(limit, sizeof limit, " of %s", cli_mib(t->settings->memory).text);
-    fprintf(stderr, "neap: planned peak %s (%" PRIu64 " bytes)%s, context %" PRId64 ", steps of %" PRId64
-            " tokens, weights %s, %d threads\n", cli_mib(t->plan.planned_peak_bytes).text,
-            t->plan.planned_peak_bytes, limit, t->plan.context, t->plan.chunk,
-            t->plan.repacked ? "repacked" : "mapped", neap_context_threads(t->ctx));
+    fprintf(stderr,
+            "neap: planned peak %s (%" PRIu64 " bytes)%s, context %" PRId64 ", steps of %" PRId64
+            " tokens, weights %s, %d threads\n",
+            cli_mib(t->plan.planned_peak_bytes).text, t->plan.planned_peak_bytes, limit,
+            t->plan.context, t->plan.chunk, t->plan.repacked ? "repacked" : "mapped",
+            neap_context_threads(t->ctx));
 }
 
 static double rate(int64_t tokens, double seconds)
@@ -117,16 +121,23 @@ static void summarise(const cli_task *t)
     const neap_generate_result *r = &t->stats.result;
     neap_memory_info m = NEAP_MEMORY_INFO_INIT;
     neap_context_memory(t->ctx, &m);
-    fprintf(stderr, "neap: measured peak %s (%" PRIu64 " bytes), %s of the file mapped; prompt %" PRId64
-            " tokens, %.1f a second; new %" PRId64 " tokens, %.1f a second\n", cli_mib(m.peak).text,
-            m.peak, cli_mib(m.mapped).text, r->prompt_tokens, rate(r->prompt_tokens, r->prompt_seconds),
-            r->generated_tokens, rate(r->decode_steps, r->generation_seconds));
+    fprintf(stderr,
+            "neap: measured peak %s (%" PRIu64 " bytes), %s of the file mapped; prompt %" PRId64
+            " tokens, %.1f a second; new %" PRId64 " tokens, %.1f a second\n",
+            cli_mib(m.peak).text, m.peak, cli_mib(m.mapped).text, r->prompt_tokens,
+            rate(r->prompt_tokens, r->prompt_seconds), r->generated_tokens,
+            rate(r->decode_steps, r->generation_seconds));
 }
 
 static int finish_output(cli_task *t, output *out, neap_status status)
 {
-    end_text(out);
-    int exit = cli_flush_output();
+    int exit;
+    if (out->error) {
+        exit = cli_failed("standard output: %s", strerror(out->error));
+    } else {
+        end_text(out);
+        exit = cli_flush_output();
+    }
     if (cli_npy_rows_close(&out->logits) != CLI_DONE)
         exit = CLI_FAILED;
     if (status != NEAP_OK)
@@ -157,7 +168,8 @@ static int run(cli_task *t)
     watch_interrupt();
     neap_status status = neap_session_start(t->session);
     if (status == NEAP_OK)
-        status = neap_generate(t->session, t->ids.data, (int64_t)t->ids.count, &o, &t->stats.result);
+        status =
+            neap_generate(t->session, t->ids.data, (int64_t)t->ids.count, &o, &t->stats.result);
     return finish_output(t, &out, status);
 }
 

@@ -8,8 +8,8 @@ static int parse(cli_settings *s, int argc, char **argv)
 {
     const cli_option table[] = {
         {"tensors", 0, CLI_FLAG, &s->tensors, 0, 0, NULL, "list every tensor"},
-        {"json", 0, CLI_FLAG, &s->json, 0, 0, NULL, "one JSON object on one line, tensors included"},
-        CLI_COMMON_ROWS(s),
+        {"json", 0, CLI_FLAG, &s->json, 0, 0, NULL, "one JSON object, with every tensor"},
+#include "cli/common_options.def"
         {.name = NULL},
     };
     const int status = cli_parse(table, s, argc, argv, "FILE [OPTION...]", &s->file);
@@ -99,16 +99,24 @@ static json_t *info_json(const cli_task *t)
     neap_model_chat_template(t->model, &template_length);
     json_t *object = json_object();
     json_object_set_new(object, "format", json_string("gguf"));
-    json_object_set_new(object, "architecture", cli_json_text(i->architecture, strlen(i->architecture)));
+    json_object_set_new(object, "architecture",
+                        cli_json_text(i->architecture, strlen(i->architecture)));
     json_object_set_new(object, "name", cli_json_text(i->name, strlen(i->name)));
     const struct {
         const char *key;
         int64_t value;
     } numbers[] = {
-        {"context_length", i->context_length}, {"layers", i->layers}, {"hidden", i->hidden},
-        {"ffn", i->ffn}, {"heads", i->heads}, {"kv_heads", i->kv_heads}, {"head_dim", i->head_dim},
-        {"vocabulary", i->vocabulary}, {"parameters", (int64_t)i->parameters},
-        {"tensor_bytes", (int64_t)i->tensor_bytes}, {"file_bytes", (int64_t)i->file_bytes},
+        {"context_length", i->context_length},
+        {"layers", i->layers},
+        {"hidden", i->hidden},
+        {"ffn", i->ffn},
+        {"heads", i->heads},
+        {"kv_heads", i->kv_heads},
+        {"head_dim", i->head_dim},
+        {"vocabulary", i->vocabulary},
+        {"parameters", (int64_t)i->parameters},
+        {"tensor_bytes",   (int64_t)i->tensor_bytes},
+        {"file_bytes", (int64_t)i->file_bytes},
     };
     for (size_t n = 0; n < sizeof numbers / sizeof numbers[0]; n++)
         json_object_set_new(object, numbers[n].key, json_integer(numbers[n].value));
@@ -131,8 +139,10 @@ static void print_info(const cli_task *t)
     cli_print_clean(stdout, i->name, strlen(i->name));
     printf("\narchitecture  ");
     cli_print_clean(stdout, i->architecture, strlen(i->architecture));
-    printf(", %" PRId64 " layers, hidden %" PRId64 ", ffn %" PRId64 "\n", i->layers, i->hidden, i->ffn);
-    printf("attention     %" PRId64 " heads over %" PRId64 " of dimension %" PRId64 ", rope base %g\n",
+    printf(", %" PRId64 " layers, hidden %" PRId64 ", ffn %" PRId64 "\n", i->layers, i->hidden,
+           i->ffn);
+    printf("attention     %" PRId64 " heads over %" PRId64 " of dimension %" PRId64
+           ", rope base %g\n",
            i->heads, i->kv_heads, i->head_dim, (double)i->rope_base);
     printf("context       %" PRId64 " positions\n", i->context_length);
     printf("vocabulary    %" PRId64 " tokens%s\n", i->vocabulary,
@@ -142,7 +152,8 @@ static void print_info(const cli_task *t)
     for (int type = 0; type < NEAP_DTYPE_SPAN; type++)
         if (sums.tensors[type])
             printf("  %-6s %12" PRIu64 " bytes in %" PRId64 " tensors\n",
-                   neap_dtype_describe((neap_dtype)type)->name, sums.bytes[type], sums.tensors[type]);
+                   neap_dtype_describe((neap_dtype)type)->name, sums.bytes[type],
+                   sums.tensors[type]);
     if (t->settings->tensors) {
         puts("tensors");
         print_tensors(t);

@@ -1,5 +1,5 @@
-/* cmd_plan.c - `neap plan COMMAND …`: what the command would need; runs nothing. It takes the way of
- * the command itself up to the plan, so what it tells is what the command will do. */
+/* cmd_plan.c - `neap plan COMMAND …`: what the command would need; runs nothing. It takes the way
+ * of the command itself up to the plan, so what it tells is what the command will do. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -28,20 +28,77 @@ static bool add_alive(void *user, const neap_plan_alive *alive)
     return json_array_append_new(user, object) == 0;
 }
 
-static bool print_alive(void *user, const neap_plan_alive *alive)
+/* For a reader, values of the same op and size are one line: the 60 caches of 30 layers. */
+typedef struct alive_group {
+    char name[64];
+    neap_plan_alive first;
+    int64_t count;
+} alive_group;
+
+enum { MAX_GROUPS = 64 };
+
+typedef struct alive_groups {
+    alive_group group[MAX_GROUPS];
+    int count;
+} alive_groups;
+
+static uint64_t group_bytes(const alive_group *g)
 {
-    const char *name = alive->name ? alive->name : "";
-    const char *dtype = neap_dtype_describe(alive->dtype)->name;
-    uint64_t *least = user;
-    if (alive->bytes < *least)
-        return true;
-    printf("  %10s  ", cli_mib(alive->bytes).text);
-    cli_print_clean(stdout, name, strlen(name));
-    printf("%s%s  %s[", *name ? "  " : "", alive->op ? alive->op : "", dtype ? dtype : "");
-    for (int i = 0; i < alive->rank; i++)
-        printf("%s%" PRId64, i ? ", " : "", alive->shape[i]);
-    puts("]");
+    return (uint64_t)g->count * g->first.bytes;
+}
+
+static bool add_to_group(void *user, const neap_plan_alive *alive)
+{
+    alive_groups *all = user;
+    const char *op = alive->op ? alive->op : "";
+    int i = 0;
+    while (i < all->count &&
+           (all->group[i].first.bytes != alive->bytes || strcmp(all->group[i].first.op, op) != 0))
+        i++;
+    if (i == MAX_GROUPS)
+        return false;
+    alive_group *g = &all->group[i];
+    if (i == all->count) {
+        *g = (alive_group){.first = *alive};
+        g->first.op = op;
+        snprintf(g->name, sizeof g->name, "%s", alive->name ? alive->name : "");
+        all->count++;
+    }
+    g->count++;
     return true;
+}
+
+static void print_group(const alive_group *g)
+{
+    const char *dtype = neap_dtype_describe(g->first.dtype)->name;
+    printf("  %10s  ", cli_mib(group_bytes(g)).text);
+    if (g->count > 1)
+        printf("%" PRId64 " x %s: ", g->count, g->first.op);
+    cli_print_clean(stdout, g->name, strlen(g->name));
+    if (g->count == 1 && strcmp(g->name, g->first.op) != 0)
+        printf(" (%s)", g->first.op);
+    if (g->first.rank > 0)
+        printf("  %s[", dtype ? dtype : "");
+    for (int i = 0; i < g->first.rank; i++)
+        printf("%s%" PRId64, i ? ", " : "", g->first.shape[i]);
+    puts(g->first.rank > 0 ? "]" : "");
+}
+
+/* Largest first. */
+static void print_alive(const neap_session *session)
+{
+    alive_groups all = {.count = 0};
+    neap_session_at_peak(session, add_to_group, &all);
+    for (int n = 0; n < all.count; n++) {
+        int largest = n;
+        for (int i = n + 1; i < all.count; i++)
+            if (group_bytes(&all.group[i]) > group_bytes(&all.group[largest]))
+                largest = i;
+        const alive_group g = all.group[largest];
+        memmove(&all.group[n + 1], &all.group[n], (size_t)(largest - n) * sizeof g);
+        all.group[n] = g;
+        print_group(&g);
+    }
 }
 
 /* ---- reports ------------------------------------------------------------------------------ */
@@ -85,7 +142,7 @@ static json_t *plan_json(const cli_task *t)
 
 static void print_bytes(const char *what, uint64_t bytes, const char *note)
 {
-    printf("%-15s %12s  %12" PRIu64 " bytes  %s\n", what, cli_mib(bytes).text, bytes, note);
+    printf("%-15s %12s  %12" PRIu64 " bytes%s\n", what, cli_mib(bytes).text, bytes, note);
 }
 
 static void print_plan(const cli_task *t)
@@ -93,7 +150,8 @@ static void print_plan(const cli_task *t)
     const neap_session_info *i = &t->plan;
     cli_print_clean(stdout, t->info.name, strlen(t->info.name));
     printf("%s%zu prompt tokens, context %" PRId64 ", KV cache %s, steps of %" PRId64
-           " tokens, weights %s, %d threads\n\n", *t->info.name ? ": " : "", t->ids.count, i->context,
+           " tokens, weights %s, %d threads\n\n",
+           *t->info.name ? ": " : "", t->ids.count, i->context,
            t->settings->kv_type ? "f32" : "f16", i->chunk, i->repacked ? "repacked" : "mapped",
            neap_context_threads(t->ctx));
     print_bytes("planned peak", i->planned_peak_bytes, "");
@@ -103,14 +161,13 @@ static void print_plan(const cli_task *t)
             snprintf(name, sizeof name, "  %s", neap_memory_category_name((neap_memory_category)c));
             print_bytes(name, i->planned_by_category[c], "");
         }
-    print_bytes("least budget", i->least_bytes, "what --memory has to be at least");
-    print_bytes("mapped", i->mapped_bytes, "of the file; the system can drop it, not counted");
+    print_bytes("least budget", i->least_bytes, "  the smallest --memory");
+    print_bytes("mapped", i->mapped_bytes, "  of the file; not counted, the system can drop it");
     if (t->settings->memory)
-        print_bytes("limit", t->settings->memory, "--memory");
-    printf("\nThe peak is at step %" PRId64 " of %" PRId64 "; alive there (from %s up):\n",
-           i->peak_plan.peak_step, i->peak_plan.steps, cli_mib(i->planned_peak_bytes / 500).text);
-    uint64_t least = i->planned_peak_bytes / 500;
-    neap_session_at_peak(t->session, print_alive, &least);
+        print_bytes("limit", t->settings->memory, "  --memory");
+    printf("\nStep %" PRId64 " of %" PRId64 " holds the most; alive there:\n",
+           i->peak_plan.peak_step, i->peak_plan.steps);
+    print_alive(t->session);
 }
 
 static int report(const cli_task *t)
@@ -145,14 +202,17 @@ static int plan_generate(int argc, char **argv)
 static const struct {
     const char *name;
     int (*plan)(int argc, char **argv);
-} commands[] = {{"generate", plan_generate}};
+} commands[] = {
+    {"generate", plan_generate}
+};
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
 static int print_help(FILE *file)
 {
     fputs("Usage: neap plan COMMAND [OPTION...]\n"
           "Tells what the command would need: the peak, the least budget, what holds the peak.\n"
-          "Takes the options of the command, and --json. Nothing is run; files that the command would\n"
+          "Takes the options of the command, and --json. Nothing is run; files that the command "
+          "would\n"
           "write are not written, but for --stats.\n\nCommands:",
           file);
     for (int i = 0; i < N_COMMANDS; i++)

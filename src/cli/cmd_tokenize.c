@@ -6,11 +6,11 @@
 static int parse(cli_settings *s, int argc, char **argv)
 {
     const cli_option table[] = {
-        CLI_MODEL_ROWS(s),
-        {"chat", 0, CLI_FLAG, &s->chat, 0, 0, NULL, "put the text into the model's chat template"},
+#include "cli/model_options.def"
+        {"chat", 0, CLI_FLAG, &s->chat, 0, 0, NULL, "put the text into the chat template"},
         {"system", 0, CLI_TEXT, &s->system, 0, 0, "TEXT", "with --chat: the system message"},
         {"raw", 0, CLI_FLAG, &s->raw, 0, 0, NULL, "no template (default)"},
-        CLI_COMMON_ROWS(s),
+#include "cli/common_options.def"
         {.name = NULL},
     };
     const int status = cli_parse(table, s, argc, argv, "-m FILE -p TEXT [OPTION...]", NULL);

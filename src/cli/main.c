@@ -24,7 +24,8 @@ static void print_help(FILE *file)
           file);
     for (int i = 0; i < N_COMMANDS; i++)
         fprintf(file, "  %-10s %s\n", commands[i].name, commands[i].text);
-    fputs("\n`neap COMMAND --help` lists the options of a command; `neap --version` tells the version.\n"
+    fputs("\n`neap COMMAND --help` lists the options of a command; `neap --version` tells the "
+          "version.\n"
           "Exit status: 0 done, 1 the work failed, 2 the command line is wrong, 130 interrupted.\n",
           file);
 }

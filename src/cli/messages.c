@@ -70,8 +70,8 @@ int cli_json_print(FILE *file, const char *name, json_t *object)
     if (!object)
         return cli_failed("%s: out of memory for the JSON text", name);
     const size_t flags = JSON_COMPACT | JSON_REAL_PRECISION(9);
-    const bool written = json_dumpf(object, file, flags) == 0 && fputc('\n', file) != EOF &&
-                         fflush(file) == 0;
+    const bool written =
+        json_dumpf(object, file, flags) == 0 && fputc('\n', file) != EOF && fflush(file) == 0;
     const int error = errno;
     json_decref(object);
     return written ? CLI_DONE : cli_failed("%s: %s", name, strerror(error));
@@ -87,7 +87,7 @@ void cli_print_clean(FILE *file, const char *bytes, size_t length)
 
 int cli_flush_output(void)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return CLI_DONE;
-    return cli_failed("standard output: %s", strerror(errno));
+    if (fflush(stdout) != 0)
+        return cli_failed("standard output: %s", strerror(errno));
+    return ferror(stdout) ? cli_failed("standard output: not everything was written") : CLI_DONE;
 }

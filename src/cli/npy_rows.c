@@ -38,9 +38,10 @@ static bool write_header(cli_npy_rows *out)
     memcpy(header, "\x93NUMPY\x01\x00", 8);
     header[8] = (char)(length & 255);
     header[9] = (char)(length >> 8);
-    const int n = snprintf(header + PREAMBLE, length,
-                           "{'descr': '<f4', 'fortran_order': False, 'shape': (%" PRId64 ", %" PRId64
-                           "), }", out->rows, out->columns);
+    const int n =
+        snprintf(header + PREAMBLE, length,
+                 "{'descr': '<f4', 'fortran_order': False, 'shape': (%" PRId64 ", %" PRId64 "), }",
+                 out->rows, out->columns);
     header[PREAMBLE + n] = ' ';
     header[HEADER - 1] = '\n';
     return write_all(out, header, sizeof header, 0);
@@ -49,8 +50,10 @@ static bool write_header(cli_npy_rows *out)
 static int failed(const cli_npy_rows *out)
 {
     if (out->error == ESPIPE)
-        return cli_failed("--logits %s: the number of rows is known at the end only, so it has to be a "
-                          "file and not a pipe", out->path);
+        return cli_failed(
+            "--logits %s: the number of rows is known at the end only, so it has to be a "
+            "file and not a pipe",
+            out->path);
     return cli_failed("--logits %s: %s", out->path, strerror(out->error));
 }
 

@@ -13,7 +13,10 @@ typedef struct cli_npy_rows {
     int64_t columns, rows;
     int error; /* errno of the first failure */
 } cli_npy_rows;
-#define CLI_NPY_ROWS_INIT {.file = -1}
+#define CLI_NPY_ROWS_INIT \
+    {                     \
+        .file = -1        \
+    }
 
 /* Each prints what went wrong and returns an exit status, but for _row, which notes it. */
 int cli_npy_rows_open(cli_npy_rows *out, const char *path, int64_t columns);

@@ -119,7 +119,8 @@ static int expected(const cli_option *o, const char *text)
     switch (o->kind) {
     case CLI_SIZE:
         return cli_usage("%s %s: expected a size of at least 1 byte and less than 2^63: bytes, or "
-                         "with K, M or G, as in 300M", title, text);
+                         "with K, M or G, as in 300M",
+                         title, text);
     case CLI_CHOICE:
         return cli_usage("%s %s: expected one of %s", title, text, o->value);
     case CLI_SEED:
@@ -127,8 +128,10 @@ static int expected(const cli_option *o, const char *text)
     case CLI_REAL:
         return cli_usage("%s %s: expected a number from %g to %g", title, text, o->low, o->high);
     case CLI_LIST:
-        return cli_usage("%s %s: expected whole numbers from %.0f to %.0f between commas, at most %d "
-                         "of them", title, text, o->low, o->high, CLI_LIST_MAX);
+        return cli_usage(
+            "%s %s: expected whole numbers from %.0f to %.0f between commas, at most %d "
+            "of them",
+            title, text, o->low, o->high, CLI_LIST_MAX);
     default:
         return cli_usage("%s %s: expected a whole number from %.0f to %.0f", title, text, o->low,
                          o->high);
@@ -193,8 +196,8 @@ static int take_arguments(poptContext popt, const char *command, char **file)
     const char *argument;
     while ((argument = poptGetArg(popt))) {
         if (!file)
-            return cli_usage("%s: unexpected argument; `neap %s --help` lists the options", argument,
-                             command);
+            return cli_usage("%s: unexpected argument; `neap %s --help` lists the options",
+                             argument, command);
         if (*file)
             return cli_usage("%s: unexpected argument, only one file at a time", argument);
         if (!(*file = strdup(argument)))
@@ -222,9 +225,13 @@ int cli_parse(const cli_option *table, const cli_settings *settings, int argc, c
 {
     struct poptOption rows[CLI_OPTIONS_MAX + 1] = {0};
     for (int i = 0; table[i].name && i < CLI_OPTIONS_MAX; i++)
-        rows[i] = (struct poptOption){table[i].name, table[i].letter,
+        rows[i] = (struct poptOption){table[i].name,
+                                      table[i].letter,
                                       table[i].kind == CLI_FLAG ? POPT_ARG_NONE : POPT_ARG_STRING,
-                                      NULL, i + 1, table[i].help, table[i].value};
+                                      NULL,
+                                      i + 1,
+                                      table[i].help,
+                                      table[i].value};
     char title[64];
     snprintf(title, sizeof title, "neap %s", argv[0]);
     const char *const first = argv[0];

@@ -48,42 +48,15 @@ typedef struct cli_settings {
     int weights, kv_type; /* which word of their rows */
     cli_list prompt_sizes, token_counts;
 } cli_settings;
-#define CLI_SETTINGS_INIT                                                                          \
-    {.context = -1, .new_tokens = 128, .repeat = 5, .top_p = 1.0}
+#define CLI_SETTINGS_INIT                                           \
+    {                                                               \
+        .context = -1, .new_tokens = 128, .repeat = 5, .top_p = 1.0 \
+    }
 
 void cli_settings_free(cli_settings *settings);
 
-/* Rows that several commands have. */
-// clang-format off
-#define CLI_MODEL_ROWS(s)                                                                           \
-    {"model", 'm', CLI_TEXT, &(s)->model, 0, 0, "FILE", "the model: a GGUF file"},                  \
-    {"prompt", 'p', CLI_TEXT, &(s)->prompt, 0, 0, "TEXT", "the prompt; - reads standard input"}
-#define CLI_SESSION_ROWS(s)                                                                         \
-    {"ids", 0, CLI_TEXT, &(s)->ids, 0, 0, "FILE.json", "the prompt as a JSON array of token ids"},  \
-    {"context", 'c', CLI_INT, &(s)->context, 0, 1 << 30, "N", "positions of the context; 0 = as "   \
-     "many as the budget and the model allow (default: prompt + new tokens, up to 256s)"},          \
-    {"chunk", 0, CLI_INT, &(s)->chunk, 64, 1 << 20, "N", "prompt tokens a step, a multiple of 64 "  \
-     "(default: 512, or the most that fits the budget)"},                                           \
-    {"kv-type", 0, CLI_CHOICE, &(s)->kv_type, 0, 0, "f16|f32", "type of the KV cache"},             \
-    {"weights", 0, CLI_CHOICE, &(s)->weights, 0, 0, "auto|mapped|repacked", "use weights as they "  \
-     "lie in the file, or repack them for speed; the same bits (default: what fits)"},              \
-    {"temp", 0, CLI_REAL, &(s)->temperature, 0, 1000, "T", "temperature; 0 = the likeliest token "  \
-     "(default)"},                                                                                  \
-    {"top-k", 0, CLI_INT, &(s)->top_k, 0, INT32_MAX, "K", "sample from the K likeliest; 0 = all"},  \
-    {"top-p", 0, CLI_REAL, &(s)->top_p, 0, 1, "P", "from the likeliest that make up P (1 = all)"},  \
-    {"min-p", 0, CLI_REAL, &(s)->min_p, 0, 1, "P", "from those of at least P times the best"},      \
-    {"logits", 0, CLI_TEXT, &(s)->logits, 0, 0, "FILE.npy", "write what each new token was chosen " \
-     "from: f32 [new tokens, vocabulary]"},                                                         \
-    {"ignore-eos", 0, CLI_FLAG, &(s)->ignore_eos, 0, 0, NULL, "go on after an end token"}
-#define CLI_COMMON_ROWS(s)                                                                          \
-    {"memory", 0, CLI_SIZE, &(s)->memory, 0, 0, "SIZE", "the budget: bytes, or K M G (default: "    \
-     "none, only counted)"},                                                                        \
-    {"threads", 0, CLI_INT, &(s)->threads, 1, 256, "N", "default: every processor"},                \
-    {"seed", 0, CLI_SEED, &(s)->seed, 0, 0, "N", "of the sampler (default: 0)"},                    \
-    {"stats", 0, CLI_TEXT, &(s)->stats, 0, 0, "FILE.json", "write what the run took"},              \
-    {"quiet", 'q', CLI_FLAG, &(s)->quiet, 0, 0, NULL, "errors only on standard error"},             \
-    {"help", 'h', CLI_FLAG, &(s)->help, 0, 0, NULL, "this list"}
-// clang-format on
+/* Rows that several commands have are in model_options.def, session_options.def and
+ * common_options.def: included in a table, they fill the settings `s`. */
 
 enum { CLI_PARSED = -1 };
 

@@ -33,15 +33,10 @@ static int render_chat(cli_task *task, const char *text, size_t length, neap_tex
         messages[count++] = (neap_chat_message){"system", system, strlen(system)};
     messages[count++] = (neap_chat_message){"user", text, length};
     const char *template = neap_model_chat_template(task->model, &template_length);
-    const neap_status status =
-        neap_chat_render(task->ctx, neap_model_tokenizer(task->model), template, template_length,
-                         messages, count, true, out);
-    if (status == NEAP_EUNSUPPORTED) {
-        cli_failed("%s; --raw takes the prompt as it is", neap_context_error(task->ctx));
-        neap_context_clear_error(task->ctx);
-        return CLI_FAILED;
-    }
-    return status == NEAP_OK ? CLI_DONE : cli_context_failed(task->ctx);
+    if (neap_chat_render(task->ctx, neap_model_tokenizer(task->model), template, template_length,
+                         messages, count, true, out) != NEAP_OK)
+        return cli_context_failed(task->ctx);
+    return CLI_DONE;
 }
 
 static int encode(cli_task *task, const char *text, size_t length, unsigned flags)
@@ -56,10 +51,8 @@ static int prompt_from_text(cli_task *task)
 {
     const char *given = task->settings->prompt;
     neap_text input = {0}, chat = {0};
-    int status = CLI_DONE;
-    if (!strcmp(given, "-"))
-        status = read_input(task, &input);
     const bool from_input = !strcmp(given, "-");
+    int status = from_input ? read_input(task, &input) : CLI_DONE;
     const char *text = from_input ? input.data : given;
     const size_t length = from_input ? input.length : strlen(given);
     if (status == CLI_DONE && task->settings->chat) {
@@ -126,6 +119,7 @@ int cli_task_prompt(cli_task *task)
 {
     const int status = cli_task_tokens(task);
     if (status == CLI_DONE && task->ids.count == 0)
-        return cli_failed("the prompt is empty, and the model begins a text with no token of its own");
+        return cli_failed(
+            "the prompt is empty, and the model begins a text with no token of its own");
     return status;
 }

@@ -23,7 +23,10 @@ static uint64_t process_bytes(const char *name)
     return line ? strtoull(line + strlen(name), NULL, 10) * 1024 : 0;
 }
 
-void cli_stats_note_start(void) { start_rss_bytes = process_bytes("VmRSS:"); }
+void cli_stats_note_start(void)
+{
+    start_rss_bytes = process_bytes("VmRSS:");
+}
 
 void cli_stats_begin(cli_stats *stats)
 {
@@ -83,7 +86,9 @@ static void add_rate(json_t *object, const char *key, int64_t tokens, double sec
 
 static const char *finish_reason(const cli_stats *s)
 {
-    return s->interrupted ? "interrupted" : s->result.finish == NEAP_FINISH_STOP ? "stop" : "length";
+    return s->interrupted                         ? "interrupted"
+           : s->result.finish == NEAP_FINISH_STOP ? "stop"
+                                                  : "length";
 }
 
 static void add_generation(json_t *object, const cli_stats *s)
@@ -105,7 +110,8 @@ json_t *cli_stats_json(const cli_stats *s)
                 s->planned ? s->session.planned_peak_bytes : s->memory.peak);
     add_integer(object, "measured_peak_bytes", s->memory.peak);
     add_integer(object, "mapped_bytes", s->memory.mapped);
-    json_object_set_new(object, "peak_by_category", cli_categories_json(s->memory.peak_by_category));
+    json_object_set_new(object, "peak_by_category",
+                        cli_categories_json(s->memory.peak_by_category));
     add_integer(object, "held_bytes_at_end", s->held_bytes_at_end);
     add_integer(object, "memory_limit", s->memory_limit);
     add_integer(object, "process_peak_rss_bytes", process_bytes("VmHWM:"));

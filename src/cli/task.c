@@ -6,8 +6,8 @@
 
 int cli_task_open(cli_task *task, const cli_settings *settings, const char *path, int64_t threads)
 {
-    *task = (cli_task){.settings = settings, .info = NEAP_MODEL_INFO_INIT,
-                       .plan = NEAP_SESSION_INFO_INIT};
+    *task = (cli_task){
+        .settings = settings, .info = NEAP_MODEL_INFO_INIT, .plan = NEAP_SESSION_INFO_INIT};
     cli_stats_begin(&task->stats);
     if (settings->stats && cli_check_writable("--stats", settings->stats) != CLI_DONE)
         return CLI_FAILED;
@@ -37,7 +37,8 @@ static int make_sampler(cli_task *task)
     options.top_p = (float)s->top_p;
     options.min_p = (float)s->min_p;
     options.seed = s->seed;
-    if (neap_sampler_new(task->ctx, &options, (int32_t)task->info.vocabulary, &task->sampler) == NEAP_OK)
+    if (neap_sampler_new(task->ctx, &options, (int32_t)task->info.vocabulary, &task->sampler) ==
+        NEAP_OK)
         return CLI_DONE;
     task->sampler = NULL;
     return cli_context_failed(task->ctx);
@@ -54,10 +55,11 @@ static int64_t default_context(const cli_task *task, int64_t new_tokens)
 
 static int no_room(const cli_task *task, int64_t context)
 {
-    return cli_failed("the prompt has %zu tokens, the context has room for %" PRId64
-                      " positions and needs one more than the prompt: a larger -c (the model allows "
-                      "%" PRId64 ") or a shorter prompt would do",
-                      task->ids.count, context, task->info.context_length);
+    return cli_failed(
+        "the prompt has %zu tokens, the context has room for %" PRId64
+        " positions and needs one more than the prompt: a larger -c (the model allows "
+        "%" PRId64 ") or a shorter prompt would do",
+        task->ids.count, context, task->info.context_length);
 }
 
 int cli_task_plan(cli_task *task, int64_t new_tokens, int64_t decode_steps)

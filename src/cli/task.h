@@ -1,5 +1,5 @@
-/* task.h - what generate, plan, bench, tokenize and info do before they differ: a context, the model,
- * the prompt's ids, the session.
+/* task.h - what generate, plan, bench, tokenize and info do before they differ: a context, the
+ * model, the prompt's ids, the session.
  *
  * Everything that grows with the prompt lies on the context's ledger before the session is planned,
  * and nothing is put there while it runs: so the planned peak is the measured one. Functions print
@@ -26,8 +26,8 @@ typedef struct cli_task {
 
 /* A context without a limit (the session sets it) and the model. `threads` 0: every processor. */
 int cli_task_open(cli_task *task, const cli_settings *settings, const char *path, int64_t threads);
-/* The text of -p (rendered with the chat template for --chat) or --ids becomes task->ids; as a prompt,
- * no ids are an error. */
+/* The text of -p (rendered with the chat template for --chat) or --ids becomes task->ids; as a
+ * prompt, no ids are an error. */
 int cli_task_tokens(cli_task *task);
 int cli_task_prompt(cli_task *task);
 /* Sampler and session for task->ids and `new_tokens`; the budget is decided here. `decode_steps`:
