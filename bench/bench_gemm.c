@@ -3,8 +3,8 @@
  *     bench_gemm [threads [rounds]]            NEAP_ISA chooses the kernels
  *
  * The two programs take turns; figures are medians over the rounds, the ratio too. OpenBLAS chooses
- * its own kernels: compare NEAP_ISA=avx2 with OPENBLAS_CORETYPE=Haswell. "peak" is the share of a bare
- * loop of fused multiply-adds on the same threads. Without OpenBLAS its columns are empty. */
+ * its own kernels: compare NEAP_ISA=avx2 with OPENBLAS_CORETYPE=Haswell. "peak" is the share of a
+ * bare loop of fused multiply-adds on the same threads. Without OpenBLAS its columns are empty. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +73,7 @@ static void *values(neap_dtype t, int64_t n)
     return p;
 }
 
-/* ---- the limit: multiply-adds in registers -------------------------------------------------------------- */
+/* ---- the limit: multiply-adds in registers ----------------------------------------------- */
 
 enum { PEAK_STEPS = 400000 };
 
@@ -132,7 +132,9 @@ static void peak_lane(void *arg, int lane, int lanes)
 /* GFLOP/s; 0 where there is no such loop for the instruction set. */
 static double peak(void)
 {
-    double width = !strcmp(ctx->kernels->isa, "avx512") ? 16 : !strcmp(ctx->kernels->isa, "avx2") ? 8 : 0;
+    double width = !strcmp(ctx->kernels->isa, "avx512") ? 16
+                   : !strcmp(ctx->kernels->isa, "avx2") ? 8
+                                                        : 0;
     double best = 1e9;
     float sums[256 * 16];
     for (int i = 0; i < 15; i++) {
@@ -144,7 +146,7 @@ static double peak(void)
     return width * 10 * PEAK_STEPS * 2 * np_pool_lanes(ctx->pool) / best * 1e-9;
 }
 
-/* ---- products ------------------------------------------------------------------------------------------------ */
+/* ---- products ---------------------------------------------------------------------------- */
 
 typedef struct shape {
     int64_t m, n, k;
@@ -165,9 +167,17 @@ static void openblas(const shape *s, const void *a, const void *b, float *c)
 
 static void measure(const shape *s, double limit)
 {
-    np_gemm_args g = {.m = s->m, .n = s->n, .k = s->k, .a_row = s->k, .a_col = 1, .c_row = s->n,
-                      .b_row = s->transposed ? 1 : s->n, .b_col = s->transposed ? s->k : 1,
-                      .a_dtype = NEAP_F32, .b_dtype = s->b, .c_dtype = s->c};
+    np_gemm_args g = {.m = s->m,
+                      .n = s->n,
+                      .k = s->k,
+                      .a_row = s->k,
+                      .a_col = 1,
+                      .c_row = s->n,
+                      .b_row = s->transposed ? 1 : s->n,
+                      .b_col = s->transposed ? s->k : 1,
+                      .a_dtype = NEAP_F32,
+                      .b_dtype = s->b,
+                      .c_dtype = s->c};
     void *a = values(NEAP_F32, s->m * s->k), *b = values(s->b, s->n * s->k);
     void *b32 = s->b == NEAP_F32 ? b : values(NEAP_F32, s->n * s->k);
     void *c = room((size_t)(s->m * s->n) * 4);
@@ -206,18 +216,29 @@ static void measure(const shape *s, double limit)
     free(a);
 }
 
-/* ---- attention: 9 query heads on 3, dim 64, f16 keys by groups and f16 values ------------------------------- */
+/* ---- attention: 9 query heads on 3, dim 64, f16 keys by groups and f16 values ------------ */
 
 static void measure_attention(int64_t q_len, int64_t kv_len, double limit)
 {
     enum { HEADS = 9, KV = 3, DIM = 64 };
     int64_t capacity = (kv_len + 15) / 16 * 16;
-    np_attention_args a = {.batch = 1, .q_heads = HEADS, .kv_heads = KV, .q_len = q_len, .kv_len = kv_len,
-                           .dim = DIM, .v_dim = DIM, .q_dtype = NEAP_F32, .k_dtype = NEAP_F16,
-                           .v_dtype = NEAP_F16, .out_dtype = NEAP_F32, .k_grouped = true,
-                           .scale = 0.125f, .causal = true};
+    np_attention_args a = {.batch = 1,
+                           .q_heads = HEADS,
+                           .kv_heads = KV,
+                           .q_len = q_len,
+                           .kv_len = kv_len,
+                           .dim = DIM,
+                           .v_dim = DIM,
+                           .q_dtype = NEAP_F32,
+                           .k_dtype = NEAP_F16,
+                           .v_dtype = NEAP_F16,
+                           .out_dtype = NEAP_F32,
+                           .k_grouped = true,
+                           .scale = 0.125f,
+                           .causal = true};
     a.q_strides[1] = a.out_strides[1] = DIM, a.q_strides[2] = a.out_strides[2] = HEADS * DIM;
-    a.k_strides[1] = a.v_strides[1] = capacity * DIM, a.k_strides[2] = 16 * DIM, a.v_strides[2] = DIM;
+    a.k_strides[1] = a.v_strides[1] = capacity * DIM, a.k_strides[2] = 16 * DIM,
+    a.v_strides[2] = DIM;
     a.q = values(NEAP_F32, q_len * HEADS * DIM);
     a.k = values(NEAP_F16, KV * capacity * DIM);
     a.v = values(NEAP_F16, KV * capacity * DIM);
@@ -239,9 +260,9 @@ static void measure_attention(int64_t q_len, int64_t kv_len, double limit)
         }
     }
     double mine = median(figures, rounds), bytes = 2.0 * 2 * KV * DIM * (double)kv_len;
-    printf("attention q %4d kv %5d %8.1f  peak %3.0f %%  %8.2f us  keys and values %6.2f GB/s\n", (int)q_len,
-           (int)kv_len, mine, limit > 0 ? 100 * mine / limit : 0.0, 1e6 * median(seconds, rounds),
-           1e-9 * bytes / median(seconds, rounds));
+    printf("attention q %4d kv %5d %8.1f  peak %3.0f %%  %8.2f us  keys and values %6.2f GB/s\n",
+           (int)q_len, (int)kv_len, mine, limit > 0 ? 100 * mine / limit : 0.0,
+           1e6 * median(seconds, rounds), 1e-9 * bytes / median(seconds, rounds));
     free(scratch);
     free(a.out);
     free((void *)(uintptr_t)a.q);
@@ -252,14 +273,23 @@ static void measure_attention(int64_t q_len, int64_t kv_len, double limit)
 int main(int argc, char **argv)
 {
     static const shape shapes[] = {
-        {1024, 1024, 1024, NEAP_F32, NEAP_F32, false}, {1024, 1024, 1024, NEAP_F32, NEAP_F32, true},
-        {512, 1536, 576, NEAP_F32, NEAP_F32, true},    {512, 576, 1536, NEAP_F32, NEAP_F32, true},
-        {512, 576, 576, NEAP_BF16, NEAP_F32, true},    {512, 1536, 576, NEAP_F16, NEAP_F32, true},
-        {512, 576, 1536, NEAP_BF16, NEAP_BF16, true},  {64, 1536, 576, NEAP_F32, NEAP_F32, true},
-        {8, 1536, 576, NEAP_F32, NEAP_F32, true},      {8, 1536, 576, NEAP_BF16, NEAP_F32, true},
-        {4096, 64, 64, NEAP_F32, NEAP_F32, false},     {128, 128, 128, NEAP_F32, NEAP_F32, false},
-        {1, 1536, 576, NEAP_F32, NEAP_F32, true},      {1, 1536, 576, NEAP_F32, NEAP_F32, false},
-        {1, 49152, 576, NEAP_F16, NEAP_F32, true},     {1, 8192, 2048, NEAP_F32, NEAP_F32, false}};
+        {1024, 1024,  1024, NEAP_F32,  NEAP_F32,  false},
+        {1024, 1024,  1024, NEAP_F32,  NEAP_F32,  true },
+        {512,  1536,  576,  NEAP_F32,  NEAP_F32,  true },
+        {512,  576,   1536, NEAP_F32,  NEAP_F32,  true },
+        {512,  576,   576,  NEAP_BF16, NEAP_F32,  true },
+        {512,  1536,  576,  NEAP_F16,  NEAP_F32,  true },
+        {512,  576,   1536, NEAP_BF16, NEAP_BF16, true },
+        {64,   1536,  576,  NEAP_F32,  NEAP_F32,  true },
+        {8,    1536,  576,  NEAP_F32,  NEAP_F32,  true },
+        {8,    1536,  576,  NEAP_BF16, NEAP_F32,  true },
+        {4096, 64,    64,   NEAP_F32,  NEAP_F32,  false},
+        {128,  128,   128,  NEAP_F32,  NEAP_F32,  false},
+        {1,    1536,  576,  NEAP_F32,  NEAP_F32,  true },
+        {1,    1536,  576,  NEAP_F32,  NEAP_F32,  false},
+        {1,    49152, 576,  NEAP_F16,  NEAP_F32,  true },
+        {1,    8192,  2048, NEAP_F32,  NEAP_F32,  false}
+    };
     neap_context_options o = NEAP_CONTEXT_OPTIONS_INIT;
     o.threads = argc > 1 ? atoi(argv[1]) : 0;
     if (argc > 2)

@@ -1,11 +1,13 @@
 /* test_attention_kernel.c - attention on raw pointers: every instruction set, dtype and mask.
  *
- * Expected values are computed in double over the values that the operands really hold. A score errs
- * by at most 2 dim u (sum of |q k|), u = 2^-24, below 1e-5 for the sizes here; it enters a weight as
- * a factor, so results in (-1, 1) are right within 3e-5, rounded once more when 16-bit. */
+ * Expected values are computed in double over the values that the operands really hold. A score
+ * errs by at most 2 dim u (sum of |q k|), u = 2^-24, below 1e-5 for the sizes here; it enters a
+ * weight as a factor, so results in (-1, 1) are right within 3e-5, rounded once more when 16-bit.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+
 #include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
@@ -28,7 +30,7 @@ static int64_t draw_below(int64_t n)
     return (int64_t)(np_random_word(np_random_seed(11), draws++, 1u << 30) % (uint64_t)n);
 }
 
-/* ---- values of any float dtype, independent of the kernels' own conversions ------------------------ */
+/* ---- values of any float dtype, independent of the kernels' own conversions -------------- */
 
 static double get(neap_dtype t, const void *p, int64_t i)
 {
@@ -46,7 +48,10 @@ static double get(neap_dtype t, const void *p, int64_t i)
     return h & 0x8000 ? -v : v;
 }
 
-static size_t width_of(neap_dtype t) { return t == NEAP_F32 ? 4 : 2; }
+static size_t width_of(neap_dtype t)
+{
+    return t == NEAP_F32 ? 4 : 2;
+}
 
 /* A value in (-1, 1) that every float dtype holds exactly. */
 static void put(neap_dtype t, void *p, int64_t i, int eighths_of_64)
@@ -59,7 +64,10 @@ static void put(neap_dtype t, void *p, int64_t i, int eighths_of_64)
     else if (t == NEAP_BF16)
         ((uint16_t *)p)[i] = (uint16_t)(u >> 16);
     else
-        ((uint16_t *)p)[i] = f == 0 ? 0 : (uint16_t)((u >> 16 & 0x8000) | (((u >> 23 & 255) - 112) << 10) | (u >> 13 & 1023));
+        ((uint16_t *)p)[i] = f == 0
+                                 ? 0
+                                 : (uint16_t)((u >> 16 & 0x8000) | (((u >> 23 & 255) - 112) << 10) |
+                                              (u >> 13 & 1023));
 }
 
 static void put_nan(neap_dtype t, void *p, int64_t i)
@@ -70,7 +78,7 @@ static void put_nan(neap_dtype t, void *p, int64_t i)
         ((uint16_t *)p)[i] = 0x7fff;
 }
 
-/* ---- a problem: row-major and grouped keys with the same values --------------------------------------- */
+/* ---- a problem: row-major and grouped keys with the same values -------------------------- */
 
 typedef struct problem {
     np_attention_args a; /* row-major keys */
@@ -94,9 +102,12 @@ static void problem_make(problem *p, np_attention_args a)
     a.k = filled(a.k_dtype, a.batch * a.kv_heads * a.kv_len * a.dim);
     a.v = filled(a.v_dtype, a.batch * a.kv_heads * a.kv_len * a.v_dim);
     /* queries and results by position, then head, as a model has them */
-    a.q_strides[0] = a.q_len * a.q_heads * a.dim, a.q_strides[1] = a.dim, a.q_strides[2] = a.q_heads * a.dim;
-    a.k_strides[0] = a.kv_heads * a.kv_len * a.dim, a.k_strides[1] = a.kv_len * a.dim, a.k_strides[2] = a.dim;
-    a.v_strides[0] = a.kv_heads * a.kv_len * a.v_dim, a.v_strides[1] = a.kv_len * a.v_dim, a.v_strides[2] = a.v_dim;
+    a.q_strides[0] = a.q_len * a.q_heads * a.dim, a.q_strides[1] = a.dim,
+    a.q_strides[2] = a.q_heads * a.dim;
+    a.k_strides[0] = a.kv_heads * a.kv_len * a.dim, a.k_strides[1] = a.kv_len * a.dim,
+    a.k_strides[2] = a.dim;
+    a.v_strides[0] = a.kv_heads * a.kv_len * a.v_dim, a.v_strides[1] = a.kv_len * a.v_dim,
+    a.v_strides[2] = a.v_dim;
     a.out_strides[0] = a.q_len * a.q_heads * a.v_dim, a.out_strides[1] = a.v_dim;
     a.out_strides[2] = a.q_heads * a.v_dim;
     p->out_bytes = (size_t)(a.batch * a.out_strides[0]) * width_of(a.out_dtype) + 1;
@@ -112,7 +123,8 @@ static void problem_make(problem *p, np_attention_args a)
     for (int64_t h = 0; h < a.batch * a.kv_heads; h++)
         for (int64_t i = 0; i < a.kv_len; i++)
             for (int64_t d = 0; d < a.dim; d++)
-                memcpy((char *)p->grouped + (((h * groups + i / 16) * a.dim + d) * 16 + i % 16) * (int64_t)w,
+                memcpy((char *)p->grouped +
+                           (((h * groups + i / 16) * a.dim + d) * 16 + i % 16) * (int64_t)w,
                        (const char *)a.k + ((h * a.kv_len + i) * a.dim + d) * (int64_t)w, w);
     p->grouped_strides[0] = a.kv_heads * groups * 16 * a.dim;
     p->grouped_strides[1] = groups * 16 * a.dim;
@@ -148,9 +160,10 @@ static void run(const np_kernels *kernels, const np_attention_args *a, int lanes
     free(scratch);
 }
 
-/* ---- the reference ---------------------------------------------------------------------------------------- */
+/* ---- the reference ----------------------------------------------------------------------- */
 
-static bool sees(const np_attention_args *a, int64_t b, int64_t h, int64_t i, int64_t j, double *add)
+static bool sees(const np_attention_args *a, int64_t b, int64_t h, int64_t i, int64_t j,
+                 double *add)
 {
     int64_t position = a->kv_len - a->q_len + i;
     *add = 0;
@@ -158,7 +171,8 @@ static bool sees(const np_attention_args *a, int64_t b, int64_t h, int64_t i, in
         return false;
     if (!a->mask)
         return true;
-    int64_t at = b * a->mask_strides[0] + h * a->mask_strides[1] + i * a->mask_strides[2] + j * a->mask_strides[3];
+    int64_t at = b * a->mask_strides[0] + h * a->mask_strides[1] + i * a->mask_strides[2] +
+                 j * a->mask_strides[3];
     if (a->mask_dtype == NEAP_BOOL)
         return ((const uint8_t *)a->mask)[at];
     *add = get(a->mask_dtype, a->mask, at);
@@ -176,8 +190,10 @@ static void reference_row(const np_attention_args *a, int64_t b, int64_t h, int6
             continue;
         double dot = 0;
         for (int64_t d = 0; d < a->dim; d++)
-            dot += get(a->q_dtype, a->q, b * a->q_strides[0] + h * a->q_strides[1] + i * a->q_strides[2] + d) *
-                   get(a->k_dtype, a->k, b * a->k_strides[0] + kv * a->k_strides[1] + j * a->k_strides[2] + d);
+            dot += get(a->q_dtype, a->q,
+                       b * a->q_strides[0] + h * a->q_strides[1] + i * a->q_strides[2] + d) *
+                   get(a->k_dtype, a->k,
+                       b * a->k_strides[0] + kv * a->k_strides[1] + j * a->k_strides[2] + d);
         s[j] = a->scale * dot + add;
         top = fmax(top, s[j]);
     }
@@ -191,7 +207,8 @@ static void reference_row(const np_attention_args *a, int64_t b, int64_t h, int6
         double p = exp(s[j] - top);
         sum += p;
         for (int64_t d = 0; d < a->v_dim; d++)
-            out[d] += p * get(a->v_dtype, a->v, b * a->v_strides[0] + kv * a->v_strides[1] + j * a->v_strides[2] + d);
+            out[d] += p * get(a->v_dtype, a->v,
+                              b * a->v_strides[0] + kv * a->v_strides[1] + j * a->v_strides[2] + d);
     }
     if (a->sinks)
         sum += exp(a->sinks[h] - top);
@@ -210,18 +227,20 @@ static void check_values(const np_attention_args *a, const char *isa)
             for (int64_t i = 0; i < a->q_len; i++) {
                 reference_row(a, b, h, i, want);
                 for (int64_t d = 0; d < a->v_dim; d++) {
-                    double got = get(a->out_dtype, a->out, b * a->out_strides[0] + h * a->out_strides[1] + i * a->out_strides[2] + d);
+                    double got = get(a->out_dtype, a->out,
+                                     b * a->out_strides[0] + h * a->out_strides[1] +
+                                         i * a->out_strides[2] + d);
                     if (!(fabs(got - want[d]) <= 3e-5 + last * fabs(want[d])))
-                        fail_msg("%s q %d kv %d dim %d,%d [%d][%d][%d][%d]: %.9g, expected %.9g", isa,
-                                 (int)a->q_len, (int)a->kv_len, (int)a->dim, (int)a->v_dim, (int)b,
-                                 (int)h, (int)i, (int)d, got, want[d]);
+                        fail_msg("%s q %d kv %d dim %d,%d [%d][%d][%d][%d]: %.9g, expected %.9g",
+                                 isa, (int)a->q_len, (int)a->kv_len, (int)a->dim, (int)a->v_dim,
+                                 (int)b, (int)h, (int)i, (int)d, got, want[d]);
                 }
             }
     free(want);
 }
 
-/* Each set: right values; the same bits on 1 to 3 lanes, with grouped keys, and query by query (each
- * alone over the keys that it could see, as decoding does). */
+/* Each set: right values; the same bits on 1 to 3 lanes, with grouped keys, and query by query
+ * (each alone over the keys that it could see, as decoding does). */
 static void check(np_attention_args shape)
 {
     problem p;
@@ -247,13 +266,16 @@ static void check(np_attention_args shape)
             np_attention_args g = grouped(&p);
             n = i + step < shape.q_len ? step : shape.q_len - i;
             if (shape.causal)
-                g.kv_len = shape.kv_len - shape.q_len + i + n > 0 ? shape.kv_len - shape.q_len + i + n : 0;
+                g.kv_len =
+                    shape.kv_len - shape.q_len + i + n > 0 ? shape.kv_len - shape.q_len + i + n : 0;
             else if (shape.window) /* positions count from the last query, which must stay */
                 n = shape.q_len - i;
             g.q = (const char *)p.a.q + i * p.a.q_strides[2] * (int64_t)width_of(p.a.q_dtype);
             g.out = (char *)p.a.out + i * p.a.out_strides[2] * (int64_t)width_of(p.a.out_dtype);
             if (shape.mask)
-                g.mask = (const char *)p.a.mask + i * p.a.mask_strides[2] * (p.a.mask_dtype == NEAP_BOOL ? 1 : (int64_t)width_of(p.a.mask_dtype));
+                g.mask = (const char *)p.a.mask +
+                         i * p.a.mask_strides[2] *
+                             (p.a.mask_dtype == NEAP_BOOL ? 1 : (int64_t)width_of(p.a.mask_dtype));
             g.q_len = n;
             run(*k, &g, 1 + (int)(i % 3));
         }
@@ -265,9 +287,19 @@ static void check(np_attention_args shape)
 
 static np_attention_args plain(int64_t q_len, int64_t kv_len, int64_t dim, neap_dtype t)
 {
-    return (np_attention_args){.batch = 1, .q_heads = 3, .kv_heads = 1, .q_len = q_len, .kv_len = kv_len,
-                               .dim = dim, .v_dim = dim, .q_dtype = NEAP_F32, .k_dtype = t, .v_dtype = t,
-                               .out_dtype = NEAP_F32, .scale = 0.25f, .causal = true};
+    return (np_attention_args){.batch = 1,
+                               .q_heads = 3,
+                               .kv_heads = 1,
+                               .q_len = q_len,
+                               .kv_len = kv_len,
+                               .dim = dim,
+                               .v_dim = dim,
+                               .q_dtype = NEAP_F32,
+                               .k_dtype = t,
+                               .v_dtype = t,
+                               .out_dtype = NEAP_F32,
+                               .scale = 0.25f,
+                               .causal = true};
 }
 
 static void test_lengths(void **state)
@@ -341,7 +373,9 @@ static void test_masks(void **state)
     for (int i = 0; i < 12; i++) {
         np_attention_args a = plain(Q, K, 20, i & 1 ? NEAP_F32 : NEAP_F16);
         a.batch = B, a.q_heads = H, a.kv_heads = 2;
-        a.mask = i % 3 == 0 ? (const void *)bits : i % 3 == 1 ? (const void *)add : (const void *)add16;
+        a.mask = i % 3 == 0   ? (const void *)bits
+                 : i % 3 == 1 ? (const void *)add
+                              : (const void *)add16;
         a.mask_dtype = i % 3 == 0 ? NEAP_BOOL : i % 3 == 1 ? NEAP_F32 : NEAP_BF16;
         a.mask_strides[0] = i & 2 ? H * Q * K : 0;
         a.mask_strides[1] = i & 4 ? Q * K : 0;
@@ -460,7 +494,8 @@ static void test_extreme_scores(void **state)
             for (int i = 0; i < K; i++)
                 k[i] = turn ? -1e4f * (float)i : 1e4f * (float)i, v[i] = (float)i;
             run(*s, &a, 2);
-            assert_true(out[0] == (turn ? 0.0f : K - 1.0f)); /* one weight of 1, the rest underflow */
+            assert_true(out[0] ==
+                        (turn ? 0.0f : K - 1.0f)); /* one weight of 1, the rest underflow */
             for (int i = 0; i < K; i++)
                 k[i] = -INFINITY;
             run(*s, &a, 1); /* nothing is seen */

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
@@ -29,7 +30,7 @@ static int64_t draw_below(int64_t n)
     return (int64_t)(np_random_word(np_random_seed(7), draws++, 1u << 30) % (uint64_t)n);
 }
 
-/* ---- values of any float dtype, independent of the kernels' own conversions ------------------------ */
+/* ---- values of any float dtype, independent of the kernels' own conversions -------------- */
 
 static double get(neap_dtype t, const void *p, int64_t i)
 {
@@ -61,7 +62,10 @@ static void put_random(neap_dtype t, void *p, int64_t i)
         ((uint16_t *)p)[i] = (uint16_t)((u >> 16 & 0x83ff) | (uint32_t)(10 + draw_below(5)) << 10);
 }
 
-static size_t width_of(neap_dtype t) { return t == NEAP_F32 ? 4 : 2; }
+static size_t width_of(neap_dtype t)
+{
+    return t == NEAP_F32 ? 4 : 2;
+}
 
 typedef struct problem {
     np_gemm_args g;
@@ -131,8 +135,8 @@ static void check_values(const problem *p, const char *isa)
             double bound = 2 * (double)g->k * 0x1p-24 * size;
             bound += last * (fabs(sum) + bound) + 0x1p-25;
             if (!(fabs(c - sum) <= bound))
-                fail_msg("%s m %d n %d k %d [%d][%d]: %.9g, expected %.9g", isa, (int)g->m, (int)g->n,
-                         (int)g->k, (int)i, (int)j, c, sum);
+                fail_msg("%s m %d n %d k %d [%d][%d]: %.9g, expected %.9g", isa, (int)g->m,
+                         (int)g->n, (int)g->k, (int)i, (int)j, c, sum);
         }
         for (int64_t j = g->n; j < g->c_row; j++) /* between rows nothing may change */
             for (size_t x = 0; x < width_of(g->c_dtype); x++)
@@ -163,8 +167,18 @@ static void check(np_gemm_args shape)
 
 static np_gemm_args plain(int64_t m, int64_t n, int64_t k, neap_dtype t)
 {
-    return (np_gemm_args){.m = m, .n = n, .k = k, .a_row = k, .a_col = 1, .b_row = n, .b_col = 1,
-                          .c_row = n, .a_dtype = t, .b_dtype = t, .c_dtype = t, .matrix = true};
+    return (np_gemm_args){.m = m,
+                          .n = n,
+                          .k = k,
+                          .a_row = k,
+                          .a_col = 1,
+                          .b_row = n,
+                          .b_col = 1,
+                          .c_row = n,
+                          .a_dtype = t,
+                          .b_dtype = t,
+                          .c_dtype = t,
+                          .matrix = true};
 }
 
 /* A layout by number: how one operand of r x c lies in memory. */
@@ -172,13 +186,27 @@ static void layout(int kind, int64_t r, int64_t c, int64_t *row, int64_t *col)
 {
     static const int64_t sign_row[] = {1, 1, 1, 1, -1, 1, -1};
     switch (kind) {
-    case 0: *row = c, *col = 1; break;           /* rows adjacent */
-    case 1: *row = 1, *col = r; break;           /* columns adjacent */
-    case 2: *row = c + 3, *col = 1; break;       /* with gaps */
-    case 3: *row = 2 * c + 1, *col = 2; break;   /* every second element */
-    case 4: *row = c, *col = -1; break;          /* mirrored and upside down */
-    case 5: *row = 0, *col = 1; break;           /* one row for all */
-    default: *row = 1, *col = -r; break;
+    case 0:
+        *row = c, *col = 1;
+        break; /* rows adjacent */
+    case 1:
+        *row = 1, *col = r;
+        break; /* columns adjacent */
+    case 2:
+        *row = c + 3, *col = 1;
+        break; /* with gaps */
+    case 3:
+        *row = 2 * c + 1, *col = 2;
+        break; /* every second element */
+    case 4:
+        *row = c, *col = -1;
+        break; /* mirrored and upside down */
+    case 5:
+        *row = 0, *col = 1;
+        break; /* one row for all */
+    default:
+        *row = 1, *col = -r;
+        break;
     }
     *row *= sign_row[kind];
 }
@@ -346,7 +374,8 @@ static void test_scratch_covers_smaller(void **state)
     static const neap_dtype types[] = {NEAP_F32, NEAP_BF16};
     for (const np_kernels *const *k = np_kernels_available(); *k; k++)
         for (int i = 0; i < 2000; i++) {
-            np_gemm_args g = plain(1 + draw_below(600), 1 + draw_below(3000), 1 + draw_below(3000), NEAP_F32);
+            np_gemm_args g =
+                plain(1 + draw_below(600), 1 + draw_below(3000), 1 + draw_below(3000), NEAP_F32);
             g.c_dtype = types[i & 1];
             int lanes = 1 + (int)draw_below(4);
             size_t whole = (*k)->gemm_scratch(&g, lanes);
@@ -379,14 +408,10 @@ static int free_contexts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_odd_sizes),
-        cmocka_unit_test(test_layouts_and_dtypes),
-        cmocka_unit_test(test_blocked_sizes),
-        cmocka_unit_test(test_vector),
-        cmocka_unit_test(test_vector_order_is_one),
-        cmocka_unit_test(test_one_chain),
-        cmocka_unit_test(test_rounded_once),
-        cmocka_unit_test(test_scratch_covers_smaller),
+        cmocka_unit_test(test_odd_sizes),           cmocka_unit_test(test_layouts_and_dtypes),
+        cmocka_unit_test(test_blocked_sizes),       cmocka_unit_test(test_vector),
+        cmocka_unit_test(test_vector_order_is_one), cmocka_unit_test(test_one_chain),
+        cmocka_unit_test(test_rounded_once),        cmocka_unit_test(test_scratch_covers_smaller),
     };
     return cmocka_run_group_tests(tests, make_contexts, free_contexts);
 }
