@@ -222,7 +222,7 @@ const np_op np_op_quant_rows = {.name = "quant_rows", .arity = 1, .infer = quant
                                 .run = quant_rows_run, .absorbs_extent = true,
                                 .no_grad = "its product with quantised weights has the gradient"};
 
-/* ---- the product itself ----------------------------------------------------------------------- */
+/* ---- the product itself --------------------------------------------------------------------- */
 
 typedef struct np_quant_matmul_attr {
     int64_t lead[NEAP_MAX_RANK - 1]; /* shape of x but its last dimension */

@@ -123,7 +123,42 @@ static void take_last(np_reduce_job *job, int64_t *extent, int64_t *x_stride)
     *x_stride = job->strides[1][job->rest];
 }
 
-static neap_status run_reduce(const np_call *c, const np_reduce_fn *table)
+/* Fills job with the dimensions that stay. Where x repeats along one of them (stride 0), one result
+ * serves all: the job computes only the first, and `spread` copies it. True if there is one. */
+static bool kept_dimensions(const np_call *c, np_reduce_job *job, np_copy *spread)
+{
+    const np_reduce_attr *attr = c->attr;
+    const np_operand *x = c->in[0], *out = c->out;
+    int64_t shape[NEAP_MAX_RANK], to[NEAP_MAX_RANK], from[NEAP_MAX_RANK];
+    int kept = 0;
+    bool repeats = false, inner = false;
+    for (int d = 0; d < x->rank; d++) {
+        int od = d < attr->axis || attr->keepdims ? d : d - 1;
+        if (d == attr->axis)
+            continue;
+        bool repeated = x->strides[d] == 0 && out->shape[od] > 1;
+        shape[kept] = out->shape[od];
+        to[kept] = out->strides[od];
+        from[kept] = repeated ? 0 : to[kept];
+        job->shape[kept] = repeated ? 1 : shape[kept];
+        job->strides[0][kept] = to[kept];
+        job->strides[1][kept++] = x->strides[d];
+        repeats |= repeated;
+        inner |= d > attr->axis && out->shape[od] > 1 && !repeated;
+    }
+    *spread = np_copy_make(job->out_size, kept, shape, to, from);
+    if (spread->empty)
+        return false;
+    job->rest = np_collapse(kept, job->shape, 2, job->strides);
+    if (job->rest > 0 && inner && job->strides[0][job->rest - 1] == 1)
+        take_last(job, &job->args.inner, &job->args.inner_stride);
+    if (job->rest > 0 && job->strides[0][job->rest - 1] == job->args.inner &&
+        job->shape[job->rest - 1] >= job->args.inner)
+        take_last(job, &job->args.outer, &job->args.outer_stride);
+    return repeats;
+}
+
+static neap_status run_reduce(const np_call *c, const np_reduce_fn *table, bool extreme)
 {
     const np_reduce_attr *attr = c->attr;
     const np_operand *x = c->in[0], *out = c->out;
@@ -131,41 +166,31 @@ static neap_status run_reduce(const np_call *c, const np_reduce_fn *table)
                          .x_size = np_element_bytes(x->dtype)};
     job.args = (np_reduce_args){.out = out->data, .x = x->data, .outer = 1, .inner = 1,
                                 .n = x->shape[attr->axis], .stride = x->strides[attr->axis]};
-    int kept = 0, inner = 0;
-    for (int d = 0; d < x->rank; d++) {
-        int od = d < attr->axis || attr->keepdims ? d : d - 1;
-        if (d == attr->axis)
-            continue;
-        job.shape[kept] = out->shape[od];
-        job.strides[0][kept] = out->strides[od];
-        job.strides[1][kept++] = x->strides[d];
-        inner += d > attr->axis && out->shape[od] > 1;
-    }
-    if (np_size(kept, job.shape) == 0)
+    np_copy spread;
+    bool repeats = kept_dimensions(c, &job, &spread);
+    if (spread.empty)
         return NEAP_OK;
-    if (job.args.n == 0 && (table == c->ctx->kernels->max || table == c->ctx->kernels->min ||
-                            table == c->ctx->kernels->argmax))
+    if (extreme && job.args.n == 0)
         return np_fail(c->ctx, NEAP_ESHAPE, "%s: axis %d has extent 0 in this run", c->op->name,
                        attr->axis);
-    job.rest = np_collapse(kept, job.shape, 2, job.strides);
-    if (job.rest > 0 && inner && job.strides[0][job.rest - 1] == 1)
-        take_last(&job, &job.args.inner, &job.args.inner_stride);
-    if (job.rest > 0 && job.strides[0][job.rest - 1] == job.args.inner &&
-        job.shape[job.rest - 1] >= job.args.inner)
-        take_last(&job, &job.args.outer, &job.args.outer_stride);
-    if (np_size(x->rank, x->shape) >= NP_PARALLEL_ELEMENTS)
+    if (extreme && job.args.stride == 0)
+        job.args.n = 1; /* the same element over and over */
+    int64_t work = job.args.outer * job.args.inner * np_size(job.rest, job.shape);
+    if (work * job.args.n >= NP_PARALLEL_ELEMENTS)
         np_pool_run(c->ctx->pool, reduce_lane, &job);
     else
         reduce_lane(&job, 0, 1);
+    if (repeats)
+        np_copy_one(&spread, out->data, out->data);
     return NEAP_OK;
 }
 
 /* ---- the ops -------------------------------------------------------------------------------- */
 
-#define REDUCTION(op, shape_rule, reason)                                                          \
+#define REDUCTION(op, shape_rule, extreme, reason)                                                 \
     static neap_status op##_run(const np_call *c)                                                  \
     {                                                                                              \
-        return run_reduce(c, c->ctx->kernels->op);                                                 \
+        return run_reduce(c, c->ctx->kernels->op, extreme);                                        \
     }                                                                                              \
     const np_op np_op_##op = {.name = #op, .arity = 1, .infer = shape_rule, .run = op##_run,       \
                               .absorbs_extent = true, .no_grad = reason};                          \
@@ -188,14 +213,14 @@ static neap_array *build(const np_op *op, neap_array *x, int axis, unsigned flag
     return np_node(op, 1, &x, &attr, sizeof attr);
 }
 
-REDUCTION(sum, sum_infer, NULL)
-REDUCTION(max, max_infer, NULL)
-REDUCTION(min, max_infer, NULL)
-REDUCTION(argmax, argmax_infer, "integer result")
+REDUCTION(sum, sum_infer, false, NULL)
+REDUCTION(max, max_infer, true, NULL)
+REDUCTION(min, max_infer, true, NULL)
+REDUCTION(argmax, argmax_infer, true, "integer result")
 
 static neap_status mean_run(const np_call *c)
 {
-    return run_reduce(c, c->ctx->kernels->mean);
+    return run_reduce(c, c->ctx->kernels->mean, false);
 }
 
 const np_op np_op_mean = {.name = "mean", .arity = 1, .infer = mean_infer, .run = mean_run,

@@ -1,8 +1,8 @@
 /* test_ops.c - every row of tests/ops_cases.def, for each dtype and instruction set. Faults that
- * need more than a row, extents set at run time among them, are in test_ops_more.c. */
-#include "ops_fixture.h"
+ * need more than a row, extents set at run time among them, are in test_ops_faults.c
+ * and test_ops_dynamic.c. */
+#include "ops_case_reader.h"
 
-#include "cpu/kernels.h"
 #include "ops/support.h"
 
 /* ---- builders: from inputs and parameters to the array that a row is about -------------------- */
@@ -377,8 +377,7 @@ static void free_row(row_input *r)
 }
 
 /* as_results: inputs come out of steps, so that the op may write over them. */
-static neap_array *run_case(const op_case *c, neap_context *ctx, neap_dtype dtype, bool as_results,
-                            row_input *r)
+static neap_array *run_case(const op_case *c, neap_dtype dtype, bool as_results, row_input *r)
 {
     *r = (row_input){.ctx = ctx, .params = c->params, .dtype = dtype};
     r->n = parse_inputs(c->inputs, dtype, r->in);
@@ -391,7 +390,7 @@ static neap_array *run_case(const op_case *c, neap_context *ctx, neap_dtype dtyp
 static void test_cases(void **state)
 {
     const np_kernels *kernels = *state;
-    neap_context *ctx = open_context(kernels->isa, 2);
+    ctx = open_context(kernels->isa, 2);
     static uint8_t first[MAX_ELEMENTS * 8];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *dtypes = cases[i].dtypes;
@@ -404,7 +403,7 @@ static void test_cases(void **state)
             for (int as_results = 0; as_results < 2; as_results++) {
                 row_input r;
                 assert_int_equal(neap_scope_push(ctx), NEAP_OK);
-                neap_array *y = run_case(&cases[i], ctx, dtype, as_results, &r);
+                neap_array *y = run_case(&cases[i], dtype, as_results, &r);
                 if (!y)
                     fail_msg("%s: %s", name, neap_context_error(ctx));
                 compare(name, y, &want, cases[i].tolerance);
@@ -424,7 +423,7 @@ static void test_cases(void **state)
 static void test_errors(void **state)
 {
     const np_kernels *kernels = *state;
-    neap_context *ctx = open_context(kernels->isa, 1);
+    ctx = open_context(kernels->isa, 1);
     neap_memory_info before = NEAP_MEMORY_INFO_INIT, after = NEAP_MEMORY_INFO_INIT;
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
         const op_error *e = &errors[i];
@@ -434,7 +433,7 @@ static void test_errors(void **state)
         while (next_dtype(&dtypes, &dtype)) {
             row_input r;
             assert_int_equal(neap_scope_push(ctx), NEAP_OK);
-            neap_array *y = run_case(&c, ctx, dtype, false, &r);
+            neap_array *y = run_case(&c, dtype, false, &r);
             neap_status status = neap_context_status(ctx) ? neap_context_status(ctx) : e->status;
             if (y || status != e->status || !strstr(neap_context_error(ctx), e->fragment))
                 fail_msg("%s/%s: %s, \"%s\"; expected %s, \"%s\"", e->function, e->label,
