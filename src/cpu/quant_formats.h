@@ -59,25 +59,34 @@ NP_INLINE void np_q_codes(const np_qformat *f, const uint8_t *block, int j, uint
     const uint8_t *low = block + f->low_at, *high = block + (f->high_at < 0 ? 0 : f->high_at);
     switch (f->layout) {
     case NP_Q_SPLIT16: {
+        for (int i = 0; i < 16; i++)
+            out[i] = low[i] & 15, out[i + 16] = low[i] >> 4;
         uint32_t fifth = f->high_at < 0 ? 0 : np_q_u32(high);
-        for (int i = 0; i < 32; i++)
-            out[i] = (uint8_t)((low[i & 15] >> (i & 16 ? 4 : 0) & 15) | (fifth >> i & 1) << 4);
+        for (int i = 0; i < 32 && fifth; i++)
+            out[i] |= (uint8_t)((fifth >> i & 1) << 4);
         break;
     }
     case NP_Q_BYTES:
         for (int i = 0; i < 32; i++)
             out[i] = low[i] ^ 0x80;
         break;
-    case NP_Q_NIBBLES:
+    case NP_Q_NIBBLES: {
+        const int shift = 4 * (j & 1);
+        low += 32 * (j / 2);
         for (int i = 0; i < 32; i++)
-            out[i] = (uint8_t)((low[32 * (j / 2) + i] >> 4 * (j & 1) & 15) |
-                               (f->high_at < 0 ? 0 : (high[i] >> j & 1) << 4));
+            out[i] = low[i] >> shift & 15;
+        for (int i = 0; i < 32 && f->high_at >= 0; i++)
+            out[i] |= (uint8_t)((high[i] >> j & 1) << 4);
         break;
-    case NP_Q_SIX:
+    }
+    case NP_Q_SIX: {
+        const int shift = 4 * (j / 2 & 1), high_shift = 2 * (j & 3);
+        low += 64 * (j / 4) + 32 * (j & 1);
+        high += 32 * (j / 4);
         for (int i = 0; i < 32; i++)
-            out[i] = (uint8_t)((low[64 * (j / 4) + 32 * (j & 1) + i] >> 4 * (j / 2 & 1) & 15) |
-                               (high[32 * (j / 4) + i] >> 2 * (j & 3) & 3) << 4);
+            out[i] = (uint8_t)((low[i] >> shift & 15) | (high[i] >> high_shift & 3) << 4);
         break;
+    }
     }
 }
 
