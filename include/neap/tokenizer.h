@@ -26,6 +26,8 @@ typedef struct neap_text {
     size_t length, capacity; /* bytes */
 } neap_text;
 
+/* Room for `count` elements in all, so that appending that many takes nothing more. */
+NEAP_API neap_status neap_ids_reserve(neap_context *ctx, neap_ids *ids, size_t count);
 NEAP_API neap_status neap_ids_append(neap_context *ctx, neap_ids *ids, const int32_t *values,
                                      size_t count);
 NEAP_API neap_status neap_text_append(neap_context *ctx, neap_text *text, const void *bytes,

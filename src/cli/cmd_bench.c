@@ -48,6 +48,8 @@ static int parse(cli_settings *s, int argc, char **argv)
 static int make_prompt(cli_task *t, int64_t count)
 {
     const neap_tokenizer *tokenizer = neap_model_tokenizer(t->model);
+    if (neap_ids_reserve(t->ctx, &t->ids, CLI_PROMPT_ROOM) != NEAP_OK)
+        return cli_context_failed(t->ctx);
     if (t->settings->prompt || t->settings->ids) {
         if (cli_task_prompt(t) != CLI_DONE)
             return CLI_FAILED;

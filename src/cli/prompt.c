@@ -112,6 +112,8 @@ static int prompt_from_ids(cli_task *task)
 
 int cli_task_tokens(cli_task *task)
 {
+    if (neap_ids_reserve(task->ctx, &task->ids, CLI_PROMPT_ROOM) != NEAP_OK)
+        return cli_context_failed(task->ctx);
     return task->settings->ids ? prompt_from_ids(task) : prompt_from_text(task);
 }
 

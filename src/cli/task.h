@@ -12,6 +12,9 @@
 #include "cli/options.h"
 #include "cli/stats.h"
 
+/* Room that is taken for ids at once: prompts up to it have the same peak. */
+enum { CLI_PROMPT_ROOM = 8192 };
+
 typedef struct cli_task {
     const cli_settings *settings;
     neap_context *ctx;

@@ -3,6 +3,13 @@
 
 #include "text/tokenizer.h"
 
+neap_status neap_ids_reserve(neap_context *ctx, neap_ids *ids, size_t count)
+{
+    return np_grow(ctx, NEAP_MEM_HOST, &ids->data, &ids->capacity, count, sizeof *ids->data)
+               ? NEAP_OK
+               : NEAP_ENOMEM;
+}
+
 neap_status neap_ids_append(neap_context *ctx, neap_ids *ids, const int32_t *values, size_t count)
 {
     if (count > SIZE_MAX / sizeof *values - ids->count ||
