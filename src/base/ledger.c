@@ -6,7 +6,7 @@
 
 #include "base/context.h"
 
-enum { PAGE = 4096, CHUNK = 65536, CHUNK_HEADER = 64, SIZED_HEADER = 64 };
+enum { PAGE = 4096, LARGE = 4 << 20, CHUNK = 65536, CHUNK_HEADER = 64, SIZED_HEADER = 64 };
 
 typedef struct np_chunk {
     struct np_chunk *next, *prev;
@@ -120,10 +120,15 @@ uint64_t np_ledger_held(np_ledger *l)
 
 /* ---- pages ----------------------------------------------------------------------------------- */
 
+/* Large blocks ask for large pages: streaming weights through 4 KiB ones costs page walks. */
 static void *map_pages(size_t bytes)
 {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return p == MAP_FAILED ? NULL : p;
+    if (p == MAP_FAILED)
+        return NULL;
+    if (bytes >= LARGE)
+        madvise(p, bytes, MADV_HUGEPAGE);
+    return p;
 }
 
 /* A chunk starts at a multiple of its size, so a slot finds its chunk by masking. */

@@ -25,6 +25,8 @@ struct neap_model {
     neap_array **weights; /* by tensor of the file; retained; NULL: not used by the architecture */
     bool packed;          /* the products' weights are meant for the packed layout */
     bool loaded;          /* and are in it */
+    void *pack;           /* the block that holds them */
+    uint64_t pack_bytes;
 };
 
 /* The KV cache: states for one session. Keys in groups of 16 positions, [kv, C/16, dim, 16], so that

@@ -75,14 +75,24 @@ static uint64_t packed_bytes(const neap_model *m, const neap_array *w)
     return m->ctx->kernels->qmm_pack_bytes((neap_dtype)w->dtype, w->shape[0], w->shape[1]);
 }
 
-uint64_t np_model_packed_bytes(const neap_model *m)
+/* Each weight starts on a cache line. */
+static uint64_t room(uint64_t bytes)
+{
+    return (bytes + 63) & ~(uint64_t)63;
+}
+
+static uint64_t total_packed(const neap_model *m)
 {
     uint64_t total = 0;
-    for (uint32_t i = 0; i < m->gguf->n_tensors; i++) {
-        uint64_t bytes = packed_bytes(m, m->weights[i]);
-        total += bytes ? np_pages(bytes) : 0;
-    }
+    for (uint32_t i = 0; i < m->gguf->n_tensors; i++)
+        total += room(packed_bytes(m, m->weights[i]));
     return total;
+}
+
+uint64_t np_model_packed_bytes(const neap_model *m)
+{
+    uint64_t total = total_packed(m);
+    return total ? np_pages(total) : 0;
 }
 
 void np_model_set_packed(neap_model *m, bool packed)
@@ -95,36 +105,30 @@ void np_model_set_packed(neap_model *m, bool packed)
             m->weights[i]->packed = packed;
 }
 
-/* The array gets a buffer of its own; the file's pages of it are not needed any more. */
-static neap_status pack(neap_model *m, neap_array *w, uint64_t bytes)
-{
-    np_buffer *b = np_buffer_reserve(m->ctx, NEAP_MEM_WEIGHTS, bytes);
-    if (!b || np_buffer_fill(b) != NEAP_OK) {
-        np_buffer_release(b);
-        np_fail_prefix(m->ctx, "%s", w->name);
-        return NEAP_ENOMEM;
-    }
-    m->ctx->kernels->qmm_pack(b->data, w->buffer->data, (neap_dtype)w->dtype, w->shape[0],
-                              w->shape[1], m->ctx->pool);
-    np_buffer_release(w->buffer);
-    w->buffer = b;
-    return NEAP_OK;
-}
-
+/* One block for all of them: neighbours share large pages. The arrays' buffers, which pointed into the
+ * file, point into the block; the file's pages are not needed any more. */
 neap_status np_model_load(neap_model *m)
 {
-    if (m->loaded)
+    if (m->loaded || !m->packed) {
+        m->loaded = true;
         return NEAP_OK;
-    for (uint32_t i = 0; m->packed && i < m->gguf->n_tensors; i++) {
-        uint64_t bytes = packed_bytes(m, m->weights[i]);
+    }
+    m->pack_bytes = total_packed(m);
+    m->pack = np_alloc_pages(m->ctx, NEAP_MEM_WEIGHTS, m->pack_bytes);
+    if (!m->pack)
+        return NEAP_ENOMEM;
+    uint8_t *to = m->pack;
+    for (uint32_t i = 0; i < m->gguf->n_tensors; i++) {
+        neap_array *w = m->weights[i];
+        uint64_t bytes = packed_bytes(m, w);
         if (!bytes)
             continue;
-        neap_status status = pack(m, m->weights[i], bytes);
-        if (status != NEAP_OK)
-            return status;
+        m->ctx->kernels->qmm_pack(to, w->buffer->data, (neap_dtype)w->dtype, w->shape[0],
+                                  w->shape[1], m->ctx->pool);
+        w->buffer->data = to;
+        to += room(bytes);
     }
-    if (m->packed)
-        madvise((void *)(uintptr_t)m->map.data, m->map.bytes, MADV_DONTNEED);
+    madvise((void *)(uintptr_t)m->map.data, m->map.bytes, MADV_DONTNEED);
     m->loaded = true;
     return NEAP_OK;
 }
