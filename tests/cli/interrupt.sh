@@ -2,24 +2,34 @@
 # Ctrl-C ends the text where it is: what was made is kept, --stats is written, the status is 130.
 . tests/cli/common.sh
 
-# The reader of the first ids sends the signal, so the run is sure to be under way.
-mkfifo "$work/pipe"
-# SIGINT is ignored in what a script starts in the background, so Python starts it.
+# The command writes into a pipe that is nearly full, so it is under way and cannot be done when the
+# signal comes. (Python starts it: a script's background processes ignore SIGINT.)
 cat >"$work/run.py" <<'END'
-import json, signal, subprocess, sys
+import array, fcntl, json, os, signal, subprocess, sys, termios, time
 command, stats = sys.argv[1:-1], sys.argv[-1]
-p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-text = p.stdout.read(20)
-p.send_signal(signal.SIGINT)
-rest, message = p.communicate(timeout=120)
-ids = json.loads(text + rest)
-assert p.returncode == 130, f"exit status {p.returncode}: {message}"
-s = json.load(open(stats))
+FULL, FILLER = 4096, 4000
+read_end, write_end = os.pipe()
+assert fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, FULL) == FULL
+os.write(write_end, b"." * FILLER)
+process = subprocess.Popen(command, stdout=write_end, stderr=subprocess.PIPE)
+os.close(write_end)
+waiting = array.array("i", [0])
+deadline = time.monotonic() + 300
+while waiting[0] < FILLER + 20:
+    assert process.poll() is None and time.monotonic() < deadline, "the command does not get there"
+    time.sleep(0.01)
+    fcntl.ioctl(read_end, termios.FIONREAD, waiting)
+process.send_signal(signal.SIGINT)
+text = b""
+while part := os.read(read_end, 65536):
+    text += part
+message = process.communicate(timeout=300)[1]
+assert process.returncode == 130, f"exit status {process.returncode}: {message}"
+ids, s = json.loads(text[FILLER:]), json.load(open(stats))
 assert s["finish_reason"] == "interrupted", s
 assert s["generated_tokens"] == len(ids) < 480, (s["generated_tokens"], len(ids))
 assert s["planned_peak_bytes"] == s["measured_peak_bytes"], s
 END
-# A paused reader: the command's output pipe is small, so it cannot run to its end before the signal.
 check "Ctrl-C" python3 "$work/run.py" "$NEAP_BIN" generate -m $tiny -p hi -n 480 --ignore-eos --tokens \
     -c 512 --stats "$work/stats.json" "$work/stats.json"
 finish
