@@ -2,7 +2,18 @@
 #include "cli/task.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* There is no context yet to ask for the text. */
+static int no_context(neap_status status)
+{
+    const char *isa = getenv("NEAP_ISA");
+    if (status == NEAP_EINVAL && isa)
+        return cli_failed("NEAP_ISA=%s: not a kernel set that this machine runs (base, avx2, avx512)",
+                          isa);
+    return cli_failed("no context: %s", neap_status_text(status));
+}
 
 int cli_task_open(cli_task *task, const cli_settings *settings, const char *path, int64_t threads)
 {
@@ -16,7 +27,7 @@ int cli_task_open(cli_task *task, const cli_settings *settings, const char *path
     const neap_status status = neap_context_new(&options, &task->ctx);
     if (status != NEAP_OK) {
         task->ctx = NULL;
-        return cli_failed("--threads %" PRId64 ": %s", threads, neap_status_text(status));
+        return no_context(status);
     }
     if (neap_model_open(task->ctx, path, &task->model) != NEAP_OK) {
         task->model = NULL;

@@ -103,6 +103,11 @@ refused 1 'neap: context: 513, the model allows 1 to 512, or 0 for the most that
 must 1 "${g[@]}" --chat
 grep -q '^neap: .*template.*--raw' "$work/err" || fault "unknown template: $(cat "$work/err")"
 
+# The environment.
+export NEAP_ISA=pdp11
+refused 1 'neap: NEAP_ISA=pdp11: not a kernel set that this machine runs (base, avx2, avx512)' "${g[@]}"
+unset NEAP_ISA
+
 # An output that takes nothing.
 if [ -w /dev/full ]; then
     "$NEAP_BIN" "${g[@]}" -n 4 -q >/dev/full 2>"$work/err"
