@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -387,6 +388,47 @@ static void test_masks(void **state)
     }
 }
 
+/* More blocks than lanes share between two barriers: by number, and by size. */
+static void test_many_blocks(void **state)
+{
+    (void)state;
+    np_attention_args a = plain(1, 4200, 16, NEAP_F16);
+    a.kv_heads = 3, a.q_heads = 9;
+    check(a);
+    a.window = 4000;
+    check(a);
+    a = plain(2, 700, 200, NEAP_F16);
+    a.batch = 2, a.kv_heads = 5, a.q_heads = 10;
+    check(a);
+}
+
+/* The lowest finite mask hides keys beside others; where it is all there is, they weigh the same.
+ */
+static void test_lowest_mask(void **state)
+{
+    (void)state;
+    enum { K = 100, D = 3 };
+    static float q[2 * D], k[K * D], v[K * D], out[2 * D], mask[2 * K];
+    for (int i = 0; i < K * D; i++)
+        k[i] = draw(), v[i] = (float)(i / D);
+    for (int i = 0; i < 2 * D; i++)
+        q[i] = draw();
+    for (int i = 0; i < 2 * K; i++)
+        mask[i] = i == K + 77 ? 0 : -FLT_MAX;
+    for (const np_kernels *const *s = np_kernels_available(); *s; s++) {
+        np_attention_args a = plain(2, K, D, NEAP_F32);
+        a.q_heads = 1, a.causal = false;
+        a.q = q, a.k = k, a.v = v, a.out = out, a.mask = mask, a.mask_dtype = NEAP_F32;
+        a.q_strides[2] = a.k_strides[2] = a.v_strides[2] = a.out_strides[2] = D;
+        a.mask_strides[2] = K, a.mask_strides[3] = 1;
+        run(*s, &a, 2);
+        for (int d = 0; d < D; d++) {
+            assert_true(fabsf(out[d] - 49.5f) < 1e-4f); /* 100 additions of numbers below 100 */
+            assert_true(out[D + d] == 77.0f);
+        }
+    }
+}
+
 /* cases/numerics.md D3: a fully masked row gives zeros, at every length. */
 static void test_fully_masked(void **state)
 {
@@ -552,6 +594,8 @@ int main(void)
         cmocka_unit_test(test_dims_dtypes_heads),
         cmocka_unit_test(test_windows_and_sinks),
         cmocka_unit_test(test_masks),
+        cmocka_unit_test(test_many_blocks),
+        cmocka_unit_test(test_lowest_mask),
         cmocka_unit_test(test_fully_masked),
         cmocka_unit_test(test_causal_is_lower_right),
         cmocka_unit_test(test_unseen_is_not_read_into),
