@@ -155,6 +155,11 @@ static bool kept_dimensions(const np_call *c, np_reduce_job *job, np_copy *sprea
     if (job->rest > 0 && job->strides[0][job->rest - 1] == job->args.inner &&
         job->shape[job->rest - 1] >= job->args.inner)
         take_last(job, &job->args.outer, &job->args.outer_stride);
+    if (job->args.inner == 1 && job->args.outer_stride == 1) { /* adjacent columns, not far rows */
+        job->args.inner = job->args.outer;
+        job->args.inner_stride = 1;
+        job->args.outer = 1;
+    }
     return repeats;
 }
 

@@ -55,9 +55,9 @@ const np_op np_op_state_append = {.name = "state_append", .arity = 2,
                                   .run = state_write_run, .no_grad = "an effect"};
 
 /* Finds the axis of the state along which target's parameter moves it. */
-static bool locate(neap_array *target, np_state_write_attr *attr)
+static bool locate(const neap_array *target, np_state_write_attr *attr)
 {
-    const neap_array *state = np_storage(target);
+    const neap_array *state = np_storage_const(target);
     int axis = -1;
     for (int d = 0; d < state->rank; d++) /* row-major: the first that divides is the coarsest */
         if (axis < 0 && state->shape[d] > 1 && target->shift_scale % state->strides[d] == 0)
@@ -82,6 +82,17 @@ static bool locate(neap_array *target, np_state_write_attr *attr)
     return true;
 }
 
+bool np_hangs_over(const neap_array *x)
+{
+    const neap_array *storage = np_storage_const(x);
+    np_state_write_attr at = {0};
+    if (!x->shift || !storage->op || !(storage->op->flags & NP_OP_STATE_READ) || !locate(x, &at) ||
+        !at.position)
+        return false;
+    int64_t last = at.position->max * at.scale + at.add;
+    return last + (at.dim >= 0 && at.step > 0 ? (x->shape[at.dim] - 1) * at.step : 0) >= at.extent;
+}
+
 static bool writable(neap_array *const *in, const neap_array *target)
 {
     const neap_array *storage = np_storage_const(target);
@@ -104,7 +115,8 @@ static neap_array *record_write(const np_op *op, neap_array *target, neap_array 
     neap_array *in[2] = {value, target};
     np_state_write_attr attr;
     memset(&attr, 0, sizeof attr);
-    if (!np_ready(2, in) || !np_plain_dtype("state_write", value) || !writable(in, target))
+    if (!target || !np_ready(1, in) || !np_plain_dtype("state_write", value) ||
+        !writable(in, target))
         return NULL;
     np_extents e = np_extents_of(target);
     if (e.dynamic_dim < 0 && value->dynamic_dim >= 0) {

@@ -25,7 +25,7 @@ neap_array *np_refuse(const char *op, uint32_t n, neap_array *const *in, neap_st
     return NULL;
 }
 
-bool np_ready(uint32_t n, neap_array *const *in)
+bool np_attached(uint32_t n, neap_array *const *in)
 {
     for (uint32_t i = 0; i < n; i++)
         if (!in[i])
@@ -37,6 +37,22 @@ bool np_ready(uint32_t n, neap_array *const *in)
         const np_op *op = np_storage(in[i])->op;
         if (op && op->flags & NP_OP_EFFECT) {
             np_fail(ctx, NEAP_EINVAL, "%s gives no value that an op can use", op->name);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool np_ready(uint32_t n, neap_array *const *in)
+{
+    if (!np_attached(n, in))
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        if (in[i]->shift && np_hangs_over(in[i])) {
+            np_fail(
+                np_scope_context(), NEAP_EINVAL,
+                "rows at parameter %s may lie behind the end of state %s: they can only be written",
+                in[i]->shift->name, np_storage(in[i])->state->name);
             return false;
         }
     }

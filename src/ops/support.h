@@ -21,7 +21,10 @@ enum { NP_PARALLEL_ELEMENTS = 32768 };
 neap_array *np_refuse(const char *op, uint32_t n, neap_array *const *in, neap_status status,
                       const char *format, ...) __attribute__((format(printf, 5, 6)));
 /* Is every input there, and a value (not an effect), and the current context without an error? */
+bool np_attached(uint32_t n, neap_array *const *in);
+/* And can it be read? A view of a state that a parameter may move past its end is only a target. */
 bool np_ready(uint32_t n, neap_array *const *in);
+bool np_hangs_over(const neap_array *x);
 /* -rank .. rank-1 to 0 .. rank-1. */
 bool np_axis(const char *op, neap_array *x, int axis, int *out);
 /* Options of an older, smaller size start at the default. */

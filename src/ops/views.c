@@ -9,7 +9,7 @@
 
 static bool usable(const char *op, neap_array *x)
 {
-    return np_ready(1, &x) && np_plain_dtype(op, x);
+    return np_attached(1, &x) && np_plain_dtype(op, x);
 }
 
 static neap_array *refuse_dynamic(const char *op, neap_array *x, const char *why)

@@ -17,7 +17,8 @@ static neap_dtype dtype_named(const char *name, size_t n)
     return (neap_dtype)atoi(name);
 }
 
-/* ---- goldens ---------------------------------------------------------------------------------- */
+/* ---- goldens ----------------------------------------------------------------------------------
+ */
 
 typedef struct golden {
     neap_dtype dtype;
@@ -77,7 +78,8 @@ static golden find_golden(const char *name)
     return g;
 }
 
-/* ---- parameters: "axis=1 keep=1" ---------------------------------------------------------------- */
+/* ---- parameters: "axis=1 keep=1" ----------------------------------------------------------------
+ */
 
 static const char *parameter(const char *params, const char *key)
 {
@@ -112,7 +114,8 @@ static int list(const char *params, const char *key, int64_t *out)
     return n;
 }
 
-/* ---- inputs ----------------------------------------------------------------------------------- */
+/* ---- inputs -----------------------------------------------------------------------------------
+ */
 
 static uint32_t hashed(uint32_t i, uint32_t seed)
 {
@@ -226,7 +229,8 @@ static int parse_inputs(const char *text, neap_dtype dtype, neap_array **in)
     return n;
 }
 
-/* ---- comparing --------------------------------------------------------------------------------- */
+/* ---- comparing ---------------------------------------------------------------------------------
+ */
 
 /* One rounding of a 16-bit dtype, relative; its smallest step, absolute. */
 static double unit_of(neap_dtype dtype)

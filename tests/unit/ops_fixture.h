@@ -1,5 +1,5 @@
-/* ops_fixture.h - what the tests of ops share: numbers of every dtype independent of the library, and
- * checks of arrays in a context that is opened for each test. */
+/* ops_fixture.h - what the tests of ops share: numbers of every dtype independent of the library,
+ * and checks of arrays in a context that is opened for each test. */
 #ifndef OPS_FIXTURE_H
 #define OPS_FIXTURE_H
 
@@ -19,7 +19,8 @@
 
 enum { MAX_ELEMENTS = 80000 };
 
-/* ---- numbers, independent of the library ------------------------------------------------------- */
+/* ---- numbers, independent of the library -------------------------------------------------------
+ */
 
 static inline uint32_t float_bits(float v)
 {
@@ -112,8 +113,8 @@ static inline neap_context *open_context(const char *isa, int threads)
     return ctx;
 }
 
-
-/* ---- a context for each test ------------------------------------------------------------------- */
+/* ---- a context for each test -------------------------------------------------------------------
+ */
 
 static neap_context *ctx;
 

@@ -5,7 +5,8 @@
 
 #include "ops/support.h"
 
-/* ---- builders: from inputs and parameters to the array that a row is about -------------------- */
+/* ---- builders: from inputs and parameters to the array that a row is about --------------------
+ */
 
 typedef struct row_input {
     neap_context *ctx;
@@ -103,8 +104,8 @@ static neap_array *grouped(neap_array *k)
     shape[r - 2] = groups;
     shape[r - 1] = 16;
     shape[r] = k->shape[r - 1];
-    return neap_contiguous(neap_swap_axes(neap_reshape(neap_pad(k, zero, after, 0), r + 1, shape), -1,
-                                          -2));
+    return neap_contiguous(
+        neap_swap_axes(neap_reshape(neap_pad(k, zero, after, 0), r + 1, shape), -1, -2));
 }
 
 static neap_array *build_attention(row_input *r)
@@ -137,7 +138,10 @@ static neap_array *weights(const row_input *r)
 static neap_array *build_linear_q(row_input *r) { return neap_linear(r->in[0], weights(r)); }
 static neap_array *build_take_q(row_input *r) { return neap_take(weights(r), r->in[0], 0); }
 static neap_array *build_contiguous(row_input *r) { return neap_contiguous(r->in[0]); }
-static neap_array *build_depends(row_input *r) { return neap_depends(r->in[0], neap_exp(r->in[1])); }
+static neap_array *build_depends(row_input *r)
+{
+    return neap_depends(r->in[0], neap_exp(r->in[1]));
+}
 
 static neap_array *build_reshape(row_input *r)
 {
@@ -243,7 +247,8 @@ static neap_array *build_arange(row_input *r)
 static neap_array *build_full(row_input *r)
 {
     int64_t shape[10];
-    return neap_full(list(r->params, "shape", shape), shape, number(r->params, "value", 0), r->dtype);
+    return neap_full(list(r->params, "shape", shape), shape, number(r->params, "value", 0),
+                     r->dtype);
 }
 
 static neap_array *key_of(const row_input *r)
@@ -288,7 +293,8 @@ static neap_array *build_state_write(row_input *r)
 static neap_array *build_key_cache_write(row_input *r)
 {
     neap_array *rows = whole(r->params, "swap") ? neap_swap_axes(r->in[0], 0, 1) : r->in[0];
-    int64_t shape[4] = {rows->shape[0], whole(r->params, "groups"), rows->shape[rows->rank - 1], 16};
+    int64_t shape[4] = {rows->shape[0], whole(r->params, "groups"), rows->shape[rows->rank - 1],
+                        16};
     assert_int_equal(neap_state_new(r->ctx, "s", target_dtype(r), 4, shape, &r->state), NEAP_OK);
     assert_int_equal(neap_param_new(r->ctx, "p", shape[1] * 16, &r->param), NEAP_OK);
     assert_int_equal(neap_param_set(r->param, whole(r->params, "at")), NEAP_OK);
@@ -328,7 +334,8 @@ static builder find_builder(const char *name)
     return NULL;
 }
 
-/* ---- the rows ----------------------------------------------------------------------------------- */
+/* ---- the rows -----------------------------------------------------------------------------------
+ */
 
 typedef struct op_case {
     const char *op, *function, *label, *dtypes, *inputs, *params;
@@ -450,7 +457,8 @@ static void test_errors(void **state)
     neap_context_free(ctx);
 }
 
-/* ---- the table of ops ---------------------------------------------------------------------------- */
+/* ---- the table of ops
+ * ---------------------------------------------------------------------------- */
 
 static void test_every_op_has_a_row(void **state)
 {

@@ -1,6 +1,6 @@
-/* test_ops_dynamic.c - extents and places set at run time: a plan made at capacity and run with fewer
- * rows gives the bits of a graph built for just those rows, writes only them, and refuses what does
- * not fit. (That graphs of fixed shapes are right is test_ops.c's part.) */
+/* test_ops_dynamic.c - extents and places set at run time: a plan made at capacity and run with
+ * fewer rows gives the bits of a graph built for just those rows, writes only them, and refuses
+ * what does not fit. (That graphs of fixed shapes are right is test_ops.c's part.) */
 #include "ops_fixture.h"
 
 #include "ops/support.h"
@@ -37,7 +37,8 @@ static neap_array *quantised(void)
     return neap_array_from(NEAP_Q8_0, 2, (int64_t[]){WIDTH, WIDTH}, blocks);
 }
 
-/* ---- the same graph at capacity and at T rows --------------------------------------------------------- */
+/* ---- the same graph at capacity and at T rows
+ * --------------------------------------------------------- */
 
 typedef neap_array *(*body)(neap_array *x, neap_array *weight);
 
@@ -74,7 +75,8 @@ static neap_array *attention_body(neap_array *x, neap_array *w)
     neap_attention_options o = NEAP_ATTENTION_OPTIONS_INIT;
     const int64_t split[3] = {x->shape[0], HEADS, WIDTH / HEADS};
     neap_array *h = neap_swap_axes(neap_reshape(x, 3, split), 0, 1);
-    neap_array *keys = neap_swap_axes(neap_reshape(w, 3, (int64_t[]){WIDTH, HEADS, WIDTH / HEADS}), 0, 1);
+    neap_array *keys =
+        neap_swap_axes(neap_reshape(w, 3, (int64_t[]){WIDTH, HEADS, WIDTH / HEADS}), 0, 1);
     o.causal = o.positions_first = true;
     return neap_attention(h, neap_narrow(keys, 0, 0, 2), neap_narrow(keys, 0, 2, 4), &o);
 }
@@ -100,7 +102,8 @@ static neap_array *reduce_body(neap_array *x, neap_array *w)
 static const body bodies[] = {elementwise_body, norm_body,   linear_body, heads_body,
                               attention_body,   shapes_body, reduce_body};
 
-/* The first T rows of `whole`, along the dimension that is `capacity` long there and T in `part`. */
+/* The first T rows of `whole`, along the dimension that is `capacity` long there and T in `part`.
+ */
 static void assert_rows(const neap_array *whole, const neap_array *part)
 {
     int64_t index[NEAP_MAX_RANK] = {0}, size = np_element_bytes((neap_dtype)part->dtype);
@@ -125,7 +128,8 @@ static void test_fewer_rows_than_planned(void **state)
         neap_plan *plan;
         if (!y || neap_plan_make(ctx, 1, &y, 2, (neap_param *[]){rows, position}, &plan) != NEAP_OK)
             fail_msg("body %zu: %s", b, neap_context_error(ctx));
-        for (int64_t t = 2; t <= CAPACITY; t += 3) { /* one planned row would take the vector kernel */
+        for (int64_t t = 2; t <= CAPACITY;
+             t += 3) { /* one planned row would take the vector kernel */
             assert_int_equal(neap_plan_run(plan, (int64_t[]){t, 5}), NEAP_OK);
             neap_array *want = bodies[b](neap_narrow(x, 0, 0, t), w);
             ready(want);
@@ -176,7 +180,9 @@ static void test_ids_and_rows_of_a_table(void **state)
     neap_plan_free(plan);
 }
 
-/* ---- states ----------------------------------------------------------------------------------------------- */
+/* ---- states
+ * -----------------------------------------------------------------------------------------------
+ */
 
 /* A cache of keys in groups and of values, as a model writes and reads it. */
 static void test_a_cache_grows(void **state)
@@ -188,7 +194,8 @@ static void test_a_cache_grows(void **state)
     assert_int_equal(neap_param_new(ctx, "length", ROOM, &length), NEAP_OK);
     assert_int_equal(neap_state_new(ctx, "k", NEAP_F16, 4, (int64_t[]){HKV, ROOM / 16, D, 16}, &ks),
                      NEAP_OK);
-    assert_int_equal(neap_state_new(ctx, "v", NEAP_F16, 3, (int64_t[]){HKV, ROOM, D}, &vs), NEAP_OK);
+    assert_int_equal(neap_state_new(ctx, "v", NEAP_F16, 3, (int64_t[]){HKV, ROOM, D}, &vs),
+                     NEAP_OK);
     neap_array *kv = numbers(3, (int64_t[]){CAPACITY, HKV, D}, 4);
     neap_array *q = numbers(3, (int64_t[]){CAPACITY, 2 * HKV, D}, 5);
     neap_array *new_rows = neap_swap_axes(neap_limit(kv, 0, rows), 0, 1);
@@ -197,11 +204,13 @@ static void test_a_cache_grows(void **state)
     neap_state_write(room, neap_neg(new_rows));
     neap_attention_options o = NEAP_ATTENTION_OPTIONS_INIT;
     o.causal = true;
-    neap_array *y = neap_attention(neap_swap_axes(neap_limit(q, 0, rows), 0, 1), neap_state_read(ks),
-                                   neap_limit(neap_state_read(vs), 1, length), &o);
+    neap_array *y =
+        neap_attention(neap_swap_axes(neap_limit(q, 0, rows), 0, 1), neap_state_read(ks),
+                       neap_limit(neap_state_read(vs), 1, length), &o);
     neap_array *roots[2] = {y, neap_state_read(vs)};
     neap_plan *plan;
-    if (neap_plan_make(ctx, 2, roots, 3, (neap_param *[]){rows, position, length}, &plan) != NEAP_OK)
+    if (neap_plan_make(ctx, 2, roots, 3, (neap_param *[]){rows, position, length}, &plan) !=
+        NEAP_OK)
         fail_msg("%s", neap_context_error(ctx));
     neap_array *all = NULL; /* [Hkv, positions, D] so far */
     for (int64_t at0 = 0; at0 < 40; at0 += T) {
@@ -210,8 +219,8 @@ static void test_a_cache_grows(void **state)
         neap_array *part = neap_swap_axes(neap_narrow(kv, 0, 0, T), 0, 1);
         all = all ? neap_concat(2, (neap_array *[]){all, part}, 1) : part;
         neap_array *k = neap_cast(all, NEAP_F16);
-        neap_array *want = neap_attention(neap_swap_axes(neap_narrow(q, 0, 0, T), 0, 1), k, neap_neg(k),
-                                          &o);
+        neap_array *want =
+            neap_attention(neap_swap_axes(neap_narrow(q, 0, 0, T), 0, 1), k, neap_neg(k), &o);
         ready(want);
         assert_rows(neap_plan_output(plan, 0), want);
         const uint16_t *v = neap_array_data(neap_plan_output(plan, 1));
@@ -235,17 +244,34 @@ static void test_writes_past_the_end_are_refused(void **state)
     neap_array *write = neap_state_write(room, neap_limit(x, 1, rows));
     assert_non_null(write);
     neap_plan *plan;
-    assert_int_equal(neap_plan_make(ctx, 1, &write, 2, (neap_param *[]){rows, position}, &plan), NEAP_OK);
+    assert_int_equal(neap_plan_make(ctx, 1, &write, 2, (neap_param *[]){rows, position}, &plan),
+                     NEAP_OK);
     assert_int_equal(neap_plan_run(plan, (int64_t[]){2, 8}), NEAP_OK);
     assert_int_equal(neap_plan_run(plan, (int64_t[]){0, 10}), NEAP_OK);
     assert_int_equal(neap_plan_run(plan, (int64_t[]){3, 8}), NEAP_ELIMIT);
     neap_context_clear_error(ctx);
     neap_plan_free(plan);
     assert_int_equal(neap_state_reset(s), NEAP_OK);
+    /* The first head alone: behind its end lies the second one. */
+    neap_array *head = neap_narrow(neap_state_read(s), 0, 0, 1);
+    room = neap_narrow_at(head, 1, position, 0, CAPACITY);
+    assert_refused(neap_exp(room), NEAP_EINVAL, "can only be written");
+    assert_non_null(neap_exp(neap_narrow_at(neap_limit(head, 1, rows), 1, rows, -1, 1)));
+    write = neap_state_write(room, neap_limit(neap_narrow(x, 0, 0, 1), 1, rows));
+    assert_int_equal(neap_plan_make(ctx, 1, &write, 2, (neap_param *[]){rows, position}, &plan),
+                     NEAP_OK);
+    assert_int_equal(neap_plan_run(plan, (int64_t[]){2, 8}), NEAP_OK);
+    assert_int_equal(neap_plan_run(plan, (int64_t[]){3, 8}), NEAP_ELIMIT);
+    assert_non_null(
+        strstr(neap_context_error(ctx), "rows 8 to 10 (position = 8), the state has 10"));
+    neap_context_clear_error(ctx);
+    neap_plan_free(plan);
+    assert_int_equal(neap_state_reset(s), NEAP_OK);
     neap_state_free(s);
 }
 
-/* ---- what cannot be ------------------------------------------------------------------------------------------ */
+/* ---- what cannot be
+ * ------------------------------------------------------------------------------------------ */
 
 static void test_refusals(void **state)
 {
@@ -253,7 +279,8 @@ static void test_refusals(void **state)
     const int64_t shape[2] = {CAPACITY, WIDTH};
     neap_param *other;
     assert_int_equal(neap_param_new(ctx, "other", CAPACITY, &other), NEAP_OK);
-    neap_array *x = neap_limit(neap_full(2, shape, 1, NEAP_F32), 0, rows), *y = neap_full(2, shape, 1, NEAP_F32);
+    neap_array *x = neap_limit(neap_full(2, shape, 1, NEAP_F32), 0, rows),
+               *y = neap_full(2, shape, 1, NEAP_F32);
     const char *text = "set at run time";
     assert_refused(neap_limit(y, 0, position), NEAP_ESHAPE, "axis 0 has 8, position can be 40");
     assert_refused(neap_limit(y, 0, NULL), NEAP_ESHAPE, "no parameter");
@@ -264,20 +291,26 @@ static void test_refusals(void **state)
     assert_refused(neap_reshape(x, 1, (int64_t[]){-1}), NEAP_EUNSUPPORTED, text);
     assert_refused(neap_narrow(x, 0, 0, 4), NEAP_EUNSUPPORTED, text);
     assert_refused(neap_slice(x, (int64_t[]){1, 0}, NULL, NULL), NEAP_EUNSUPPORTED, text);
-    assert_refused(neap_broadcast_to(x, 2, (int64_t[]){4, WIDTH}), NEAP_ESHAPE, "does not broadcast");
+    assert_refused(neap_broadcast_to(x, 2, (int64_t[]){4, WIDTH}), NEAP_ESHAPE,
+                   "does not broadcast");
     assert_refused(neap_softmax(x, 0), NEAP_EUNSUPPORTED, text);
     assert_refused(neap_rms_norm(neap_transpose(x, NULL), NULL, 0), NEAP_EUNSUPPORTED, text);
     assert_refused(neap_concat(2, (neap_array *[]){x, x}, 0), NEAP_EUNSUPPORTED, text);
     assert_refused(neap_pad(x, (int64_t[]){0, 1}, (int64_t[]){0, 0}, 0), NEAP_EUNSUPPORTED, text);
-    assert_refused(neap_take(x, neap_full(1, (int64_t[]){2}, 0, NEAP_I32), 0), NEAP_EUNSUPPORTED, text);
-    assert_refused(neap_matmul(x, neap_transpose(neap_limit(y, 0, other), NULL)), NEAP_EUNSUPPORTED, text);
-    assert_refused(neap_linear(neap_limit(neap_full(3, (int64_t[]){2, 8, 64}, 1, NEAP_F32), 1, rows),
-                               quantised()), NEAP_EUNSUPPORTED, text);
-    assert_refused(neap_narrow_at(y, 0, position, 0, 1), NEAP_ESHAPE, "1 elements at position (at most 40)");
+    assert_refused(neap_take(x, neap_full(1, (int64_t[]){2}, 0, NEAP_I32), 0), NEAP_EUNSUPPORTED,
+                   text);
+    assert_refused(neap_matmul(x, neap_transpose(neap_limit(y, 0, other), NULL)), NEAP_EUNSUPPORTED,
+                   text);
+    assert_refused(
+        neap_linear(neap_limit(neap_full(3, (int64_t[]){2, 8, 64}, 1, NEAP_F32), 1, rows),
+                    quantised()),
+        NEAP_EUNSUPPORTED, text);
+    assert_refused(neap_narrow_at(y, 0, position, 0, 1), NEAP_ESHAPE,
+                   "1 elements at position (at most 40)");
     assert_refused(neap_narrow_at(y, 0, rows, -1, 1), NEAP_ESHAPE, "-1 of axis 0");
     assert_refused(neap_narrow_at(y, 0, NULL, 0, 1), NEAP_EINVAL, "no parameter");
-    assert_refused(neap_narrow_at(neap_narrow_at(x, 0, rows, -1, 1), 1, rows, 0, 1), NEAP_EUNSUPPORTED,
-                   "stands at parameter rows already");
+    assert_refused(neap_narrow_at(neap_narrow_at(x, 0, rows, -1, 1), 1, rows, 0, 1),
+                   NEAP_EUNSUPPORTED, "stands at parameter rows already");
     assert_refused(neap_random_categorical(neap_random_key(1), x), NEAP_EUNSUPPORTED, text);
     neap_param_free(other);
 }

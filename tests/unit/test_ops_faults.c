@@ -5,7 +5,8 @@
 
 #include "ops/support.h"
 
-/* ---- accumulators --------------------------------------------------------------------------------- */
+/* ---- accumulators
+ * --------------------------------------------------------------------------------- */
 
 static void test_sums_of_halves_accumulate_in_floats(void **state)
 {
@@ -20,7 +21,8 @@ static void test_sums_of_halves_accumulate_in_floats(void **state)
         assert_all(neap_mean(np_copied(neap_full(1, m, 1, dtype)), 0, 0), 1);
         assert_all(neap_mean(np_copied(neap_full(2, columns, 1, dtype)), 0, 0), 1);
         assert_all(neap_mean(np_copied(neap_full(2, rows, 1, dtype)), 1, 0), 1);
-        assert_all(neap_mean(neap_transpose(np_copied(neap_full(2, rows, 1, dtype)), NULL), 0, 0), 1);
+        assert_all(neap_mean(neap_transpose(np_copied(neap_full(2, rows, 1, dtype)), NULL), 0, 0),
+                   1);
     }
     assert_all(neap_sum(np_copied(neap_full(1, m, 1, NEAP_F16)), 0, 0), INFINITY);
 }
@@ -37,7 +39,8 @@ static void test_variance_of_offset_data(void **state)
         assert_float_equal(at(y, i), (i % 2 ? 1 : -1), 1e-3); /* (x - mean) / sqrt(100) */
 }
 
-/* ---- infinities ------------------------------------------------------------------------------------ */
+/* ---- infinities
+ * ------------------------------------------------------------------------------------ */
 
 static void test_rows_of_minus_infinity_are_zero_at_every_length(void **state)
 {
@@ -56,7 +59,8 @@ static void test_rows_of_minus_infinity_are_zero_at_every_length(void **state)
     }
 }
 
-/* ---- more than 2^31 elements ------------------------------------------------------------------------- */
+/* ---- more than 2^31 elements
+ * ------------------------------------------------------------------------- */
 
 static void test_indices_are_64_bit(void **state)
 {
@@ -88,7 +92,8 @@ static void test_indices_are_64_bit(void **state)
                    NEAP_ELIMIT, "more than 2^62");
 }
 
-/* ---- rope and attention conventions --------------------------------------------------------------- */
+/* ---- rope and attention conventions
+ * --------------------------------------------------------------- */
 
 static void test_rope_turns_every_row_of_a_batch(void **state)
 {
@@ -102,8 +107,8 @@ static void test_rope_turns_every_row_of_a_batch(void **state)
     assert_floats(neap_rope(np_copied(ones), &o), 8, want, 2e-7);
     assert_floats(neap_rope(neap_exp(neap_sub(ones, ones)), &o), 8, want, 2e-7); /* in place */
     assert_floats(neap_rope(ones, &o), 8, want, 2e-7);                          /* broadcast */
-    assert_floats(neap_rope(neap_transpose(np_copied(neap_full(4, turned, 1, NEAP_F32)), NULL), &o), 8,
-                  want, 2e-7);
+    assert_floats(neap_rope(neap_transpose(np_copied(neap_full(4, turned, 1, NEAP_F32)), NULL), &o),
+                  8, want, 2e-7);
     assert_floats(neap_rope(neap_reshape(ones, 3, flat), &o), 8, want, 2e-7);
     o.offset = 0;
     o.positions = neap_array_from(NEAP_I32, 2, (int64_t[]){2, 1}, (int32_t[]){6, 6});
@@ -129,16 +134,19 @@ static void test_causal_is_lower_right(void **state)
                   1e-6);
 }
 
-/* ---- aliases ------------------------------------------------------------------------------------------ */
+/* ---- aliases
+ * ------------------------------------------------------------------------------------------ */
 
 static void test_updates_through_reversed_views(void **state)
 {
     (void)state;
     const float x[6] = {0, 1, 2, 3, 4, 5};
     const int64_t n[1] = {6}, open[1] = {NEAP_END}, back[1] = {-1}, back2[1] = {-2}, two[1] = {2};
-    neap_array *r = neap_slice(vector(6, x), NULL, NULL, back), *base = neap_full(1, n, 0, NEAP_F32);
+    neap_array *r = neap_slice(vector(6, x), NULL, NULL, back),
+               *base = neap_full(1, n, 0, NEAP_F32);
     neap_array *twice = neap_add(r, r);
-    assert_floats(neap_slice_update(base, twice, open, open, back), 6, (float[]){0, 2, 4, 6, 8, 10}, 0);
+    assert_floats(neap_slice_update(base, twice, open, open, back), 6, (float[]){0, 2, 4, 6, 8, 10},
+                  0);
     neap_array *half = neap_full(0, NULL, 7, NEAP_F32);
     assert_floats(neap_slice_update(np_copied(base), half, open, open, back2), 6,
                   (float[]){0, 7, 0, 7, 0, 7}, 0);
@@ -181,7 +189,8 @@ static void test_a_state_written_with_its_own_view(void **state)
     neap_state_free(s);
 }
 
-/* ---- NULL, no scope, options ---------------------------------------------------------------------------- */
+/* ---- NULL, no scope, options
+ * ---------------------------------------------------------------------------- */
 
 static void test_null_passes_through(void **state)
 {
@@ -297,7 +306,8 @@ static void test_quantised_weights_are_no_operands(void **state)
     assert_ptr_equal(neap_contiguous(w), w);
 }
 
-/* ---- allocations that fail ------------------------------------------------------------------------------ */
+/* ---- allocations that fail
+ * ------------------------------------------------------------------------------ */
 
 static neap_array *a_bit_of_everything(neap_context *c, neap_state *s)
 {
@@ -347,7 +357,9 @@ static void test_every_allocation_may_fail(void **state)
     assert_true(done);
 }
 
-/* ---- lanes ------------------------------------------------------------------------------------------------ */
+/* ---- lanes
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static neap_array *many(int64_t rows, int64_t columns)
 {
@@ -372,8 +384,10 @@ static neap_array *lane_case(int i)
     case 6: return neap_softmax(x, 0);
     case 7: return neap_rms_norm(x, NULL, 1e-5f);
     case 8: return np_copied(neap_transpose(x, NULL));
-    case 9: return neap_take(x, neap_cast(neap_mul(neap_narrow(x, 1, 0, 1), neap_scalar(NEAP_F32, 140)),
-                                          NEAP_I32), 0);
+    case 9:
+        return neap_take(
+            x, neap_cast(neap_mul(neap_narrow(x, 1, 0, 1), neap_scalar(NEAP_F32, 140)), NEAP_I32),
+            0);
     case 10: return neap_rope(neap_reshape(many(300, 256), 3, (int64_t[]){4, 300, 64}), &o);
     case 11: return neap_matmul(x, neap_transpose(x, NULL));
     case 12: return neap_random_categorical(neap_random_key(8), x);
@@ -403,13 +417,21 @@ static void test_lanes_change_no_bit(void **state)
     }
 }
 
-/* ---- large strided copies against plain loops --------------------------------------------------------------- */
+/* ---- large strided copies against plain loops
+ * --------------------------------------------------------------- */
 
 static void test_copies_of_every_order(void **state)
 {
     (void)state;
     enum { A = 17, B = 35, C = 70 };
-    static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    static const int orders[6][3] = {
+        {0, 1, 2},
+        {0, 2, 1},
+        {1, 0, 2},
+        {1, 2, 0},
+        {2, 0, 1},
+        {2, 1, 0}
+    };
     static const int64_t shape[3] = {A, B, C}, strides[3] = {B * C, C, 1};
     for (int o = 0; o < 6; o++) {
         neap_array *y = np_copied(neap_transpose(ramp(3, shape, 0, 1), orders[o]));
