@@ -57,7 +57,8 @@ def gelu_tanh(v):
 
 UNARY = {
     "neg": np.negative, "abs": np.abs, "square": np.square, "exp": np.exp, "log": np.log, "sqrt": np.sqrt,
-    "rsqrt": lambda x: 1 / np.sqrt(x), "tanh": np.tanh, "sigmoid": spread(logistic),
+    "rsqrt": lambda x: 1 / np.sqrt(x), "tanh": np.tanh, "erf": spread(math.erf),
+    "sigmoid": spread(logistic),
     "silu": spread(lambda v: times_logistic(v, v)), "gelu": spread(gelu), "gelu_tanh": spread(gelu_tanh),
     "relu": lambda x: np.maximum(x, 0), "floor": np.floor, "ceil": np.ceil, "round": np.rint}
 BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "pow": np.power,

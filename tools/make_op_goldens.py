@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Expected results of tests/ops_cases.def -> tests/golden/ops.bin.
 
-NumPy in float64 (integers in their own width); quantised weights by the gguf package, random numbers by
-MLX. Run in a virtual environment with: numpy gguf 'mlx[cpu]'. Inputs are not stored: they are a few
-integer operations of their index, the same here and in tests/unit/ops_fixture.h.
+NumPy in float64 (integers in their own width); quantised weights by the gguf package, random
+numbers by MLX. Run in a virtual environment with: numpy gguf 'mlx[cpu]'. Inputs are not stored:
+they are a few integer operations of their index, the same here and in
+tests/unit/ops_case_reader.h.
 
 File: lines "name dtype rank extents.. offset bytes", an empty line, then the data.
 """
@@ -32,7 +33,7 @@ class A:
         self.dtype = dtype
 
 
-# ---- inputs ------------------------------------------------------------------------------------------
+# ---- inputs -------------------------------------------------------------------------------------
 
 
 def bf16(v):
@@ -78,8 +79,9 @@ def filled(n, k, fill, dtype):
         v = (low + (u % (high - low + 1)).astype(np.int64)).astype(np.float64)
     if dtype in FLOATS and dtype != "f32":
         v = rounded(v, dtype)
-    with np.errstate(invalid="ignore"):
-        return A(v, dtype) if dtype in FLOATS or dtype == "bool" else A(v.astype(np.int64).astype(NATIVE[dtype]), dtype)
+    if dtype in FLOATS or dtype == "bool":
+        return A(v, dtype)
+    return A(v.astype(np.int64).astype(NATIVE[dtype]), dtype)
 
 
 def make_input(token, k, dtype):
@@ -104,7 +106,7 @@ def make_input(token, k, dtype):
     return A(v, dtype)
 
 
-# ---- dtypes --------------------------------------------------------------------------------------------
+# ---- dtypes -------------------------------------------------------------------------------------
 
 BITS = {"u8": 8, "i8": 8, "i16": 16, "i32": 32, "u32": 32, "i64": 64}
 
@@ -151,7 +153,7 @@ def common(xs, floats=False):
     return [cast(x, d).v for x in xs], d
 
 
-# ---- the ops ------------------------------------------------------------------------------------------
+# ---- the ops ------------------------------------------------------------------------------------
 
 
 def sigmoid(x):
@@ -159,17 +161,19 @@ def sigmoid(x):
 
 
 UNARY_FLOAT = {
-    "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "tanh": np.tanh,
-    "sigmoid": sigmoid, "silu": lambda x: x * sigmoid(x),
+    "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
+    "tanh": np.tanh,
+    "erf": ERF, "sigmoid": sigmoid, "silu": lambda x: x * sigmoid(x),
     "gelu": lambda x: x / 2 * (1 + ERF(x / math.sqrt(2))),
     "gelu_tanh": lambda x: x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
     "floor": np.floor, "ceil": np.ceil, "round": np.rint}
-UNARY = {"neg": lambda x: -x, "abs": np.abs, "square": lambda x: x * x, "relu": lambda x: np.maximum(x, x * 0)}
+UNARY = {"neg": lambda x: -x, "abs": np.abs, "square": lambda x: x * x,
+         "relu": lambda x: np.maximum(x, x * 0)}
 BINARY = {"add": np.add, "sub": lambda a, b: a - b, "mul": np.multiply, "maximum": np.maximum,
           "minimum": np.minimum}
 BINARY_FLOAT = {"div": lambda a, b: a / b, "pow": np.power}
-COMPARE = {"equal": np.equal, "not_equal": np.not_equal, "less": np.less, "less_equal": np.less_equal,
-           "greater": np.greater, "greater_equal": np.greater_equal}
+COMPARE = {"equal": np.equal, "not_equal": np.not_equal, "less": np.less,
+           "less_equal": np.less_equal, "greater": np.greater, "greater_equal": np.greater_equal}
 LOGIC = {"logical_and": np.logical_and, "logical_or": np.logical_or}
 
 
@@ -293,7 +297,7 @@ def attention(x, p):
     return A(out, x[0].dtype)
 
 
-# ---- quantised weights ---------------------------------------------------------------------------------
+# ---- quantised weights --------------------------------------------------------------------------
 
 W_ROWS, W_COLUMNS = 5, 256
 
@@ -314,7 +318,7 @@ def weights(name):
     return raw, gguf.quants.dequantize(raw, kind).astype(np.float64)
 
 
-# ---- the rest ------------------------------------------------------------------------------------------
+# ---- the rest -----------------------------------------------------------------------------------
 
 
 def ints(p, key):
@@ -343,7 +347,7 @@ def shape_ops(fn, x, p):
         "narrow": lambda: keep(np.take(a.v, range(int(p["a"]), int(p["b"])), int(p["axis"]))),
         "split": lambda: keep(np.split(a.v, int(p["n"]), int(p["axis"]))[int(p["part"])]),
         "pad": lambda: keep(np.pad(a.v, list(zip(ints(p, "before"), ints(p, "after"))),
-                                   constant_values=np.asarray(float(p["value"])).astype(a.v.dtype)))}
+                                   constant_values=a.v.dtype.type(float(p["value"]))))}
     if fn in table:
         return table[fn]()
     if fn == "concat":
@@ -378,7 +382,7 @@ def states(fn, x, p):
 
 def making(fn, x, p, dtype):
     if fn == "arange":
-        return cast(A(np.arange(float(p["start"]), float(p["stop"]), float(p["step"])), "f32"), dtype)
+        return cast(A(np.arange(*(float(p[k]) for k in ("start", "stop", "step"))), "f32"), dtype)
     if fn == "full":
         return cast(A(np.full(ints(p, "shape"), float(p["value"])), "f32"), dtype)
     key = mx.array([int(p["seed"]) >> 32, int(p["seed"]) & 0xFFFFFFFF], dtype=mx.uint32)
@@ -412,14 +416,14 @@ def expected(fn, x, p, dtype):
         return making(fn, x, p, dtype)
     if fn in ("state_write", "key_cache_write"):
         return states(fn, x, p)
-    for family in (lambda: elementwise(fn, x), lambda: reduction(fn, x, p), lambda: shape_ops(fn, x, p)):
-        y = family()
+    for family in (lambda f, y, _: elementwise(f, y), reduction, shape_ops):
+        y = family(fn, x, p)
         if y is not None:
             return y
     sys.exit(f"no reference for {fn}")
 
 
-# ---- reading the table, writing the file ------------------------------------------------------------------
+# ---- reading the table, writing the file --------------------------------------------------------
 
 
 def cases():

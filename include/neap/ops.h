@@ -21,6 +21,7 @@ NEAP_API neap_array *neap_log(neap_array *x);
 NEAP_API neap_array *neap_sqrt(neap_array *x);
 NEAP_API neap_array *neap_rsqrt(neap_array *x);
 NEAP_API neap_array *neap_tanh(neap_array *x);
+NEAP_API neap_array *neap_erf(neap_array *x);
 NEAP_API neap_array *neap_sigmoid(neap_array *x);
 NEAP_API neap_array *neap_silu(neap_array *x);
 NEAP_API neap_array *neap_gelu(neap_array *x);      /* exact, with erf */

@@ -109,6 +109,7 @@ NP_INLINE vf np_vf_erf(vf x)
     vf near = vf_mul(x, np_vf_poly(square, c, 7));
     vf far = vf_mul(np_vf_exp(np_vf_neg(square)), np_vf_erfc_scaled(z));
     far = np_vf_with_sign(vf_sub(vf_set1(1.0f), far), x);
+    far = vf_select(vf_isnan(x), x, far); /* of two NaN factors either may come out: keep x itself */
     return vf_select(vf_lt(z, vf_set1(1.0f)), near, far);
 }
 
