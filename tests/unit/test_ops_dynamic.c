@@ -320,13 +320,15 @@ static void test_reductions_over_the_extent(void **state)
 {
     (void)state;
     neap_array *x = neap_limit(neap_full(2, (int64_t[]){CAPACITY, 3}, 2, NEAP_F32), 0, rows);
-    neap_array *roots[3] = {neap_sum(x, 0, 0), neap_sum_all(x), neap_max(x, 0, 0)};
+    neap_array *product = neap_matmul(neap_transpose(x, NULL), x);
+    neap_array *roots[4] = {neap_sum(x, 0, 0), neap_sum_all(x), neap_max(x, 0, 0), product};
     neap_plan *plan;
-    assert_int_equal(neap_plan_make(ctx, 3, roots, 1, &rows, &plan), NEAP_OK);
+    assert_int_equal(neap_plan_make(ctx, 4, roots, 1, &rows, &plan), NEAP_OK);
     int64_t t = 3;
     assert_int_equal(neap_plan_run(plan, &t), NEAP_OK);
     assert_true(((const float *)neap_array_data(neap_plan_output(plan, 0)))[2] == 6);
     assert_true(((const float *)neap_array_data(neap_plan_output(plan, 1)))[0] == 18);
+    assert_true(((const float *)neap_array_data(neap_plan_output(plan, 3)))[8] == 12);
     t = 0;
     assert_int_equal(neap_plan_run(plan, &t), NEAP_ESHAPE);
     assert_non_null(strstr(neap_context_error(ctx), "axis 0 has extent 0 in this run"));
