@@ -1,8 +1,7 @@
 /* context.c - assembles a context: ledger, pool, kernels; takes it apart in the opposite order. */
-#include <string.h>
-
 #include "base/context.h"
 #include "base/threads.h"
+#include "base/versioned.h"
 #include "cpu/kernels.h"
 
 enum { PLAN_CACHE_DEFAULT = 32 << 20 };
@@ -12,12 +11,9 @@ static neap_status context_new(neap_context *parent, const neap_context_options 
 {
     neap_context_options o = NEAP_CONTEXT_OPTIONS_INIT;
     *out = NULL;
-    if (given) {
-        if (given->size == 0 || given->size > sizeof o)
-            return np_fail(parent, NEAP_EINVAL, "context options: size %zu, expected at most %zu",
-                           given->size, sizeof o);
-        memcpy(&o, given, given->size);
-    }
+    neap_status status = np_take_options(parent, "context", given, &o, sizeof o);
+    if (status != NEAP_OK)
+        return status;
     if (o.threads < 0)
         return np_fail(parent, NEAP_EINVAL, "threads: %d, expected 0 or more", o.threads);
     /* The context's own bytes are on its ledger: a seed on the stack lends the ledger first. */
@@ -32,7 +28,7 @@ static neap_status context_new(neap_context *parent, const neap_context_options 
     *ctx = seed;
     pthread_mutex_init(&ctx->ledger.lock, NULL);
     ctx->plan_cache_bytes = o.plan_cache_bytes ? o.plan_cache_bytes : PLAN_CACHE_DEFAULT;
-    neap_status status = np_kernels_choose(ctx, &ctx->kernels);
+    status = np_kernels_choose(ctx, &ctx->kernels);
     if (status == NEAP_OK)
         status = np_pool_new(ctx, o.threads, &ctx->pool);
     if (status != NEAP_OK) {

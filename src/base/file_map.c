@@ -11,7 +11,8 @@
 neap_status np_file_map_open(neap_context *ctx, const char *path, np_file_map *out)
 {
     *out = (np_file_map){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* Not blocking: a pipe without a writer is refused below, not waited for. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return np_fail(ctx, NEAP_EIO, "%s: %s", path, strerror(errno));
     struct stat st;

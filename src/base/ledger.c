@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "base/context.h"
+#include "base/versioned.h"
 
 enum { PAGE = 4096, LARGE = 4 << 20, CHUNK = 65536, CHUNK_HEADER = 64, SIZED_HEADER = 64 };
 
@@ -76,21 +77,23 @@ static np_ledger *hold(np_ledger *l, uint64_t bytes, np_category c, bool idle)
     for (np_ledger *p = l; p; p = p->parent) {
         pthread_mutex_lock(&p->lock);
         bool over = bytes > p->limit || p->now.held > p->limit - bytes;
-        if (!over)
-            p->now.held += bytes; /* reserved; taken back below if a parent refuses */
+        if (!over) { /* taken back below if a parent refuses */
+            p->now.held += bytes;
+            *(idle ? &p->now.idle[c] : &p->now.active[c]) += bytes;
+        }
         pthread_mutex_unlock(&p->lock);
         if (over) {
             for (np_ledger *q = l; q != p; q = q->parent) {
                 pthread_mutex_lock(&q->lock);
                 q->now.held -= bytes;
+                *(idle ? &q->now.idle[c] : &q->now.active[c]) -= bytes;
                 pthread_mutex_unlock(&q->lock);
             }
             return p;
         }
     }
-    for (np_ledger *p = l; p; p = p->parent) {
+    for (np_ledger *p = l; p; p = p->parent) { /* only what was granted can be a peak */
         pthread_mutex_lock(&p->lock);
-        *(idle ? &p->now.idle[c] : &p->now.active[c]) += bytes;
         if (p->now.held > p->peak) {
             p->peak = p->now.held;
             for (int i = 0; i < NEAP_MEM_CATEGORIES; i++)
@@ -198,21 +201,23 @@ void np_ledger_destroy(np_ledger *l)
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-static neap_status refuse(neap_context *ctx, np_category c, uint64_t bytes, const np_ledger *at)
+static neap_status refuse(neap_context *ctx, np_category c, uint64_t bytes, np_ledger *at)
 {
     if (!at)
         return np_fail(ctx, NEAP_ENOMEM, "the system refused %llu bytes for %s",
                        (unsigned long long)bytes, neap_memory_category_name(c));
     return np_fail(ctx, NEAP_ENOMEM, "%llu bytes for %s do not fit: held %llu, the limit is %llu",
                    (unsigned long long)bytes, neap_memory_category_name(c),
-                   (unsigned long long)at->now.held, (unsigned long long)at->limit);
+                   (unsigned long long)np_ledger_held(at), (unsigned long long)at->limit);
 }
 
-static np_ledger *hold_or_trim(np_ledger *l, uint64_t bytes, np_category c, bool idle)
+/* What is cached goes before anything is refused: free slabs, and the arena while no plan runs. */
+static np_ledger *hold_or_trim(neap_context *ctx, uint64_t bytes, np_category c, bool idle)
 {
+    np_ledger *l = &ctx->ledger;
     np_ledger *over = hold(l, bytes, c, idle);
     if (over) {
-        np_ledger_trim(l);
+        neap_context_trim(ctx);
         over = hold(l, bytes, c, idle);
     }
     return over;
@@ -230,7 +235,7 @@ static bool fails_on_request(neap_context *ctx, np_category c, uint64_t bytes)
 
 static void *alloc_whole(neap_context *ctx, np_category c, uint64_t bytes)
 {
-    np_ledger *over = hold_or_trim(&ctx->ledger, bytes, c, false);
+    np_ledger *over = hold_or_trim(ctx, bytes, c, false);
     if (over) {
         refuse(ctx, c, bytes, over);
         return NULL;
@@ -252,7 +257,7 @@ static void *alloc_slot(neap_context *ctx, np_category c, size_t bytes)
     np_chunk *k = l->open[i];
     pthread_mutex_unlock(&l->lock);
     if (!k) {
-        np_ledger *over = hold_or_trim(l, CHUNK, NEAP_MEM_HOST, true);
+        np_ledger *over = hold_or_trim(ctx, CHUNK, NEAP_MEM_HOST, true);
         if (!over)
             k = map_chunk();
         if (!k) {
@@ -463,9 +468,7 @@ void neap_context_memory(const neap_context *ctx, neap_memory_info *info)
     m.mapped = l->now.mapped;
     m.limit = l->limit == UINT64_MAX ? 0 : l->limit;
     pthread_mutex_unlock(&l->lock);
-    size_t n = info->size < sizeof m ? info->size : sizeof m;
-    m.size = n;
-    memcpy(info, &m, n);
+    np_tell(info, &m, sizeof m);
 }
 
 neap_status neap_context_set_limit(neap_context *ctx, uint64_t bytes)

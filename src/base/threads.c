@@ -32,6 +32,7 @@ typedef struct np_lane {
 struct np_pool {
     neap_context *ctx;
     int lanes;
+    size_t bytes; /* of this block: lanes may be fewer than it has room for */
     np_task task;
     void *arg;
     bool stop;
@@ -88,7 +89,7 @@ static void *lane_main(void *arg)
     int seen = 0;
     for (;;) {
         gate_wait(&p->start, seen);
-        seen++;
+        seen = (int)((unsigned)seen + 1); /* wraps as the atomic counter does */
         if (p->stop)
             return NULL;
         p->task(p->arg, l->index, p->lanes);
@@ -114,11 +115,6 @@ int np_pool_lanes(const np_pool *p)
     return p ? p->lanes : 1;
 }
 
-static size_t pool_bytes(int lanes)
-{
-    return sizeof(np_pool) + (size_t)lanes * sizeof(np_lane);
-}
-
 void np_pool_free(np_pool *p)
 {
     if (!p)
@@ -129,7 +125,7 @@ void np_pool_free(np_pool *p)
         pthread_join(p->lane[i].thread, NULL);
         np_free(p->ctx, NEAP_MEM_HOST, p->lane[i].stack, STACK_BYTES);
     }
-    np_free(p->ctx, NEAP_MEM_HOST, p, pool_bytes(p->lanes));
+    np_free(p->ctx, NEAP_MEM_HOST, p, p->bytes);
 }
 
 static neap_status start_lane(np_pool *p, int i)
@@ -164,10 +160,12 @@ neap_status np_pool_new(neap_context *ctx, int threads, np_pool **out)
     }
     if (threads > MAX_THREADS)
         return np_fail(ctx, NEAP_ELIMIT, "threads: %d, the limit is %d", threads, MAX_THREADS);
-    np_pool *p = np_calloc(ctx, NEAP_MEM_HOST, pool_bytes(threads));
+    const size_t bytes = sizeof(np_pool) + (size_t)threads * sizeof(np_lane);
+    np_pool *p = np_calloc(ctx, NEAP_MEM_HOST, bytes);
     if (!p)
         return NEAP_ENOMEM;
     p->ctx = ctx;
+    p->bytes = bytes;
     p->lanes = 1;
     for (int i = 1; i < threads; i++) {
         neap_status s = start_lane(p, i);

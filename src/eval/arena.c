@@ -15,8 +15,9 @@ static void let_go(neap_context *ctx, np_engine *e)
 
 static void trim(neap_context *ctx)
 {
-    if (ctx->slot[NP_SLOT_ARENA])
-        let_go(ctx, ctx->slot[NP_SLOT_ARENA]);
+    np_engine *e = ctx->slot[NP_SLOT_ARENA];
+    if (e && !e->in_use)
+        let_go(ctx, e);
 }
 
 static void free_engine(neap_context *ctx, void *p)
@@ -77,6 +78,7 @@ uint8_t *np_arena_begin(neap_context *ctx, uint64_t scratch)
         return NULL;
     np_ledger_set_active(ctx, NEAP_MEM_ACTIVATIONS, e->bytes);
     np_ledger_recategorise(ctx, NEAP_MEM_ACTIVATIONS, NEAP_MEM_SCRATCH, scratch);
+    e->in_use = true;
     return e->base;
 }
 
@@ -85,6 +87,7 @@ void np_arena_end(neap_context *ctx, uint64_t scratch)
     np_engine *e = np_engine_of(ctx);
     if (!e || !e->base)
         return;
+    e->in_use = false;
     np_ledger_recategorise(ctx, NEAP_MEM_SCRATCH, NEAP_MEM_ACTIVATIONS, scratch);
     np_ledger_set_idle(ctx, NEAP_MEM_ACTIVATIONS, e->bytes);
 }

@@ -9,6 +9,7 @@
 typedef struct np_engine {
     uint8_t *base;
     uint64_t bytes; /* rounded, as held */
+    bool in_use;    /* a plan runs: it cannot be let go */
     neap_eval_stats stats;
 } np_engine;
 

@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/heap_sort.h"
+
 enum { DEFAULT_ALIGNMENT = 32, LEAST_ALIGNMENT = 8, SHOWN_NAME = 72 };
 
 typedef struct parse {
@@ -435,31 +437,23 @@ static int by_place(const np_gguf *g, uint32_t a, uint32_t b)
     return (p > q) - (p < q);
 }
 
-/* Heap sort: no memory, no recursion, n log n whatever the file holds. */
+typedef struct ordering {
+    const np_gguf *g;
+    compare compare;
+} ordering;
+
+static bool index_before(ordering o, const uint32_t *a, const uint32_t *b)
+{
+    return o.compare(o.g, *a, *b) < 0;
+}
+
+NP_HEAP_SORT(sort_index, uint32_t, ordering, index_before)
+
 static void sort(const np_gguf *g, uint32_t *index, size_t n, compare order)
 {
     for (size_t i = 0; i < n; i++)
         index[i] = (uint32_t)i;
-    for (size_t first = n / 2, last = n; last > 1;) {
-        if (first > 0) {
-            first--;
-        } else {
-            last--;
-            const uint32_t t = index[last];
-            index[last] = index[0];
-            index[0] = t;
-        }
-        const uint32_t moving = index[first];
-        size_t hole = first;
-        for (size_t child; (child = 2 * hole + 1) < last; hole = child) {
-            if (child + 1 < last && order(g, index[child], index[child + 1]) < 0)
-                child++;
-            if (order(g, moving, index[child]) >= 0)
-                break;
-            index[hole] = index[child];
-        }
-        index[hole] = moving;
-    }
+    sort_index((ordering){g, order}, index, n);
 }
 
 static neap_status index_values(const np_gguf *g, uint32_t *index)

@@ -5,10 +5,10 @@
 #include "neap/sampler.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/context.h"
 #include "base/random.h"
+#include "base/versioned.h"
 
 /* Below the largest logit: e^-10 is a chance of 1 to 22000. */
 static const float LIKELY = -10;
@@ -49,13 +49,9 @@ neap_status neap_sampler_new(neap_context *ctx, const neap_sampler_options *give
 {
     neap_sampler_options o = NEAP_SAMPLER_OPTIONS_INIT;
     *out = NULL;
-    if (given) {
-        if (given->size == 0 || given->size > sizeof o)
-            return np_fail(ctx, NEAP_EINVAL, "sampler options: size %zu, expected at most %zu",
-                           given->size, sizeof o);
-        memcpy(&o, given, given->size);
-    }
-    neap_status status = check_options(ctx, &o, vocabulary);
+    neap_status status = np_take_options(ctx, "sampler", given, &o, sizeof o);
+    if (status == NEAP_OK)
+        status = check_options(ctx, &o, vocabulary);
     if (status != NEAP_OK)
         return status;
     neap_sampler *s = np_calloc(ctx, NEAP_MEM_HOST, sizeof *s);
