@@ -70,7 +70,7 @@ struct neap_array {
     uint64_t sequence; /* program order within the process */
     neap_array *link;  /* next in the scope's list, or in a worklist while being released */
     char *name;
-    neap_array **in;
+    neap_array **in;   /* of a view: the view it was made from, if that waits for something */
     neap_array *in_inline[NP_INLINE_INPUTS];
     int64_t shape[NEAP_MAX_RANK], strides[NEAP_MAX_RANK];
     _Alignas(8) uint8_t attr[NP_ATTR_BYTES]; /* the op's own; unused bytes are zero */
@@ -125,8 +125,8 @@ neap_array *np_array_new(neap_context *ctx);
 /* A node: NULL if an input is NULL or infer refuses. attr may be NULL; strides become row-major. */
 neap_array *np_node(const np_op *op, uint32_t n_in, neap_array *const *in, const void *attr,
                     size_t attr_bytes);
-/* A view of x's storage; offset counts from x's own first element. dtype, dynamic extent and
- * shift are x's: adjust them after. */
+/* A view of x's storage; offset counts from x's own first element. dtype, shift and what x waits for
+ * are x's; no extent is set at run time: np_set_extent gives it one. */
 neap_array *np_view(neap_array *x, int rank, const int64_t *shape, const int64_t *strides,
                     int64_t offset);
 /* Gives dimension `dim` an extent that is read from `param` at run time; its shape is the capacity. */

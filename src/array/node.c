@@ -47,7 +47,6 @@ np_buffer *np_buffer_over(neap_context *ctx, void *data, uint64_t bytes,
     np_buffer *b = np_calloc(ctx, NEAP_MEM_GRAPH, sizeof *b);
     if (!b)
         return NULL;
-    atomic_init(&b->refs, 1);
     *b = (np_buffer){.refs = 1, .ctx = ctx, .data = data, .bytes = bytes, .borrowed = true,
                      .release = release, .user = user};
     return b;
@@ -166,6 +165,10 @@ neap_array *np_view(neap_array *x, int rank, const int64_t *shape, const int64_t
     if (rank) {
         memcpy(a->shape, shape, (size_t)rank * sizeof *shape);
         memcpy(a->strides, strides, (size_t)rank * sizeof *strides);
+    }
+    if (x->base && (x->after || x->n_in)) { /* what x waits for, this view waits for too */
+        a->in_inline[0] = neap_retain(x);
+        a->n_in = 1;
     }
     a->offset = x->offset + offset;
     a->shift_scale = x->shift_scale;
@@ -315,8 +318,13 @@ neap_array *neap_array_from(neap_dtype dtype, int rank, const int64_t *shape, co
 {
     uint64_t bytes;
     neap_array *a = owned(dtype, rank, shape, false, &bytes);
-    if (a && bytes)
-        memcpy(a->buffer->data, data, bytes);
+    if (!a || !bytes)
+        return a;
+    if (!data) {
+        np_fail(a->ctx, NEAP_EINVAL, "a value of %llu bytes from no data", (unsigned long long)bytes);
+        return NULL;
+    }
+    memcpy(a->buffer->data, data, bytes);
     return a;
 }
 
@@ -336,31 +344,32 @@ neap_array *neap_array_over(neap_dtype dtype, int rank, const int64_t *shape, co
     return a && a->buffer ? a : NULL;
 }
 
-neap_dtype neap_array_dtype(const neap_array *a) { return (neap_dtype)a->dtype; }
-int neap_array_rank(const neap_array *a) { return a->rank; }
-const int64_t *neap_array_shape(const neap_array *a) { return a->shape; }
-const int64_t *neap_array_strides(const neap_array *a) { return a->strides; }
-int64_t neap_array_size(const neap_array *a) { return np_size(a->rank, a->shape); }
+neap_dtype neap_array_dtype(const neap_array *a) { return a ? (neap_dtype)a->dtype : NEAP_BOOL; }
+int neap_array_rank(const neap_array *a) { return a ? a->rank : 0; }
+const int64_t *neap_array_shape(const neap_array *a) { return a ? a->shape : NULL; }
+const int64_t *neap_array_strides(const neap_array *a) { return a ? a->strides : NULL; }
+int64_t neap_array_size(const neap_array *a) { return a ? np_size(a->rank, a->shape) : 0; }
 
 uint64_t neap_array_bytes(const neap_array *a)
 {
     int64_t elements;
     uint64_t bytes = 0;
-    np_shape_bytes((neap_dtype)a->dtype, a->rank, a->shape, &elements, &bytes);
+    if (a)
+        np_shape_bytes((neap_dtype)a->dtype, a->rank, a->shape, &elements, &bytes);
     return bytes;
 }
 
 bool neap_array_is_value(const neap_array *a)
 {
-    return np_storage_const(a)->buffer != NULL && !a->shift;
+    return a && np_storage_const(a)->buffer != NULL && !a->shift;
 }
 
 const void *neap_array_data(const neap_array *a)
 {
-    if (!a || !neap_array_is_value(a))
+    if (!neap_array_is_value(a))
         return NULL;
     const uint8_t *p = np_storage_const(a)->buffer->data;
-    return np_is_quantised((neap_dtype)a->dtype)
+    return !p || np_is_quantised((neap_dtype)a->dtype)
                ? p
                : p + a->offset * np_element_bytes((neap_dtype)a->dtype);
 }
@@ -386,7 +395,7 @@ void neap_array_set_name(neap_array *a, const char *name)
 
 neap_status neap_array_read(const neap_array *a, void *out, uint64_t bytes)
 {
-    if (!a || !neap_array_is_value(a))
+    if (!neap_array_is_value(a))
         return a ? np_fail(a->ctx, NEAP_EINVAL, "read: the array is not evaluated") : NEAP_EINVAL;
     if (bytes != neap_array_bytes(a))
         return np_fail(a->ctx, NEAP_EINVAL, "read: %llu bytes given, the array has %llu",

@@ -13,9 +13,11 @@ typedef struct np_scopes {
 
 static _Thread_local neap_context *current;
 
+/* Contexts whose scopes were popped in another order than pushed may name one without a scope. */
 neap_context *np_scope_context(void)
 {
-    return current;
+    const np_scopes *s = current ? current->slot[NP_SLOT_SCOPE] : NULL;
+    return s && s->depth > 0 ? current : NULL;
 }
 
 static void free_scopes(neap_context *ctx, void *p)
@@ -28,6 +30,8 @@ static void free_scopes(neap_context *ctx, void *p)
 
 neap_status neap_scope_push(neap_context *ctx)
 {
+    if (!ctx)
+        return NEAP_ENOCONTEXT;
     np_scopes *s = ctx->slot[NP_SLOT_SCOPE];
     if (!s) {
         s = np_calloc(ctx, NEAP_MEM_GRAPH, sizeof *s);
@@ -46,7 +50,7 @@ neap_status neap_scope_push(neap_context *ctx)
 
 void neap_scope_pop(neap_context *ctx)
 {
-    np_scopes *s = ctx->slot[NP_SLOT_SCOPE];
+    np_scopes *s = ctx ? ctx->slot[NP_SLOT_SCOPE] : NULL;
     if (!s || s->depth == 0)
         return;
     neap_array *a = s->first[--s->depth];

@@ -23,6 +23,7 @@ neap_status neap_state_new(neap_context *ctx, const char *name, neap_dtype dtype
     int64_t elements;
     uint64_t bytes;
     *out = NULL;
+    name = name ? name : "";
     if (rank < 0 || rank > NEAP_MAX_RANK || np_is_quantised(dtype) ||
         !np_shape_bytes(dtype, rank, shape, &elements, &bytes))
         return np_fail(ctx, NEAP_ESHAPE, "state %s: bad dtype or shape", name);
@@ -74,7 +75,6 @@ static void forget_writes(neap_state *s)
 {
     neap_array *last = s->last;
     s->last = NULL; /* the node holds a reference to the state, the state one to the node */
-    s->written = s->done;
     neap_release(last);
 }
 
@@ -90,7 +90,7 @@ neap_status neap_state_reset(neap_state *s)
 {
     forget_writes(s);
     s->poisoned = false;
-    s->written = ++s->done; /* reads recorded before are stale */
+    s->done = ++s->written; /* reads and writes recorded before are stale */
     if (s->buffer->data)
         memset(s->buffer->data, 0, s->buffer->bytes);
     return NEAP_OK;
@@ -128,6 +128,7 @@ void np_state_record(neap_state *s, neap_array *node)
 neap_status neap_param_new(neap_context *ctx, const char *name, int64_t max, neap_param **out)
 {
     *out = NULL;
+    name = name ? name : "";
     if (max < 0)
         return np_fail(ctx, NEAP_EINVAL, "parameter %s: maximum %lld, expected 0 or more", name,
                        (long long)max);

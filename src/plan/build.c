@@ -5,9 +5,9 @@
  * or a twin of another root is copied to its own block. */
 #include <string.h>
 
+#include "base/heap_sort.h"
+#include "ops/op_table.h"
 #include "plan/builder.h"
-
-extern const np_op np_op_contiguous;
 
 /* ---- the order of things to do ------------------------------------------------------------------ */
 
@@ -87,30 +87,13 @@ static bool add_root(np_builder *b, int r)
     return add_item(b, e, before ? w : own, before ? BEFORE : AFTER, (uint32_t)r);
 }
 
-static void sift_items(np_item *items, size_t i, size_t n)
+static bool item_before(const void *user, const np_item *a, const np_item *b)
 {
-    np_item x = items[i];
-    for (size_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && items[child + 1].key > items[child].key)
-            child++;
-        if (items[child].key <= x.key)
-            break;
-        items[i] = items[child];
-    }
-    items[i] = x;
+    (void)user;
+    return a->key < b->key;
 }
 
-static void sort_items(np_item *items, size_t n)
-{
-    for (size_t i = n / 2; i-- > 0;)
-        sift_items(items, i, n);
-    for (size_t m = n; m-- > 1;) {
-        np_item top = items[0];
-        items[0] = items[m];
-        items[m] = top;
-        sift_items(items, 0, m);
-    }
-}
+NP_HEAP_SORT(sort_items, np_item, const void *, item_before)
 
 static bool order_items(np_builder *b)
 {
@@ -123,7 +106,7 @@ static bool order_items(np_builder *b)
     for (uint32_t e = 0; e < g->n; e++)
         if (g->entries[e].canonical == e && np_graph_runs(g->entries[e].array) && !add_run(b, e))
             return false;
-    sort_items(b->items, b->n_items);
+    sort_items(NULL, b->items, b->n_items);
     return true;
 }
 

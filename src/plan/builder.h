@@ -45,11 +45,6 @@ typedef struct np_builder {
     uint64_t *output_bytes;
 } np_builder;
 
-static inline uint32_t np_canonical(const np_graph *g, const neap_array *a)
-{
-    return g->entries[np_graph_find(g, a)].canonical;
-}
-
 bool np_builder_run(np_builder *b);
 void np_builder_free(np_builder *b);
 

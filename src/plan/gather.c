@@ -4,9 +4,9 @@
  * between contexts, so nothing is written into arrays; a hash table finds an array's entry. */
 #include <string.h>
 
+#include "base/heap_sort.h"
+#include "ops/op_table.h"
 #include "plan/plan.h"
-
-extern const np_op np_op_state_read;
 
 static size_t hash_pointer(const void *p)
 {
@@ -87,8 +87,21 @@ static bool is_target(const neap_array *reader, uint32_t input)
     return (reader->op->flags & NP_OP_EFFECT) && input == 1;
 }
 
+/* A write that the state has forgotten (a reset) or passed must not run any more. */
+static bool check_write(const neap_array *a)
+{
+    const neap_state *s = a->state;
+    if (!np_graph_runs(a) || !(a->op->flags & NP_OP_EFFECT) || a->version > s->done)
+        return true;
+    np_fail(a->ctx, NEAP_ESTALE, "write %llu of state %s is evaluated after %llu or a reset",
+            (unsigned long long)a->version, s->name, (unsigned long long)s->done);
+    return false;
+}
+
 static bool visit_inputs(np_graph *g, neap_array *a)
 {
+    if (!check_write(a))
+        return false;
     if (a->shift || a->extent)
         g->has_params = true;
     if (a->base && !visit(g, a->base))
@@ -99,7 +112,7 @@ static bool visit_inputs(np_graph *g, neap_array *a)
         return true;
     for (uint32_t i = 0; i < a->n_in; i++) {
         const neap_array *s = np_storage(a->in[i]);
-        if (s->op == &np_op_state_read && !is_target(a, i) && !check_read(s))
+        if (a->op && s->op == &np_op_state_read && !is_target(a, i) && !check_read(s))
             return false;
         if (!visit(g, a->in[i]))
             return false;
@@ -107,7 +120,7 @@ static bool visit_inputs(np_graph *g, neap_array *a)
     return true;
 }
 
-/* ---- program order: heap sort, in place --------------------------------------------------------- */
+/* ---- program order ------------------------------------------------------------------------------ */
 
 static uint64_t sort_key(const np_entry *e)
 {
@@ -116,18 +129,13 @@ static uint64_t sort_key(const np_entry *e)
     return is_value ? 0 : a->sequence + 1;
 }
 
-static void sift(np_entry *e, size_t i, size_t n)
+static bool entry_before(const void *user, const np_entry *a, const np_entry *b)
 {
-    np_entry x = e[i];
-    for (size_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && sort_key(&e[child + 1]) > sort_key(&e[child]))
-            child++;
-        if (sort_key(&e[child]) <= sort_key(&x))
-            break;
-        e[i] = e[child];
-    }
-    e[i] = x;
+    (void)user;
+    return sort_key(a) < sort_key(b);
 }
+
+NP_HEAP_SORT(sort_by_sequence, np_entry, const void *, entry_before)
 
 /* Values keep the order in which the walk met them, or equal graphs would get different keys. */
 static void sort_entries(np_graph *g)
@@ -140,16 +148,7 @@ static void sort_entries(np_graph *g)
             g->entries[values++] = e;
         }
     }
-    np_entry *e = g->entries + values;
-    size_t n = g->n - values;
-    for (size_t i = n / 2; i-- > 0;)
-        sift(e, i, n);
-    for (size_t m = n; m-- > 1;) {
-        np_entry top = e[0];
-        e[0] = e[m];
-        e[m] = top;
-        sift(e, 0, m);
-    }
+    sort_by_sequence(NULL, g->entries + values, g->n - values);
     for (size_t i = 0; i < g->n; i++)
         g->entries[i].canonical = (uint32_t)i;
 }

@@ -5,6 +5,7 @@
  * keep the smallest arena. Long graphs are placed in time order, which needs only what is alive. */
 #include <string.h>
 
+#include "base/heap_sort.h"
 #include "plan/plan.h"
 
 enum { RULES = 4, TRY_ALL = 2000 };
@@ -28,32 +29,17 @@ typedef struct placer {
     uint32_t n, n_placed;
 } placer;
 
-static void sift(const placer *p, int rule, uint32_t i, uint32_t n)
+typedef struct placing_order {
+    const np_block *blocks;
+    int rule;
+} placing_order;
+
+static bool placed_before(placing_order o, const uint32_t *a, const uint32_t *b)
 {
-    uint32_t *o = p->order, x = o[i];
-    uint64_t kx = key_of(&p->blocks[x], rule);
-    for (uint32_t child; (child = 2 * i + 1) < n; i = child) {
-        uint64_t kc = key_of(&p->blocks[o[child]], rule);
-        if (child + 1 < n && key_of(&p->blocks[o[child + 1]], rule) < kc)
-            kc = key_of(&p->blocks[o[++child]], rule);
-        if (kc >= kx)
-            break;
-        o[i] = o[child];
-    }
-    o[i] = x;
+    return key_of(&o.blocks[*a], o.rule) > key_of(&o.blocks[*b], o.rule);
 }
 
-static void sort_descending(placer *p, int rule)
-{
-    for (uint32_t i = p->n / 2; i-- > 0;)
-        sift(p, rule, i, p->n);
-    for (uint32_t m = p->n; m-- > 1;) {
-        uint32_t top = p->order[0];
-        p->order[0] = p->order[m];
-        p->order[m] = top;
-        sift(p, rule, 0, m);
-    }
-}
+NP_HEAP_SORT(sort_descending, uint32_t, placing_order, placed_before)
 
 static bool overlap(const np_block *a, const np_block *b)
 {
@@ -107,7 +93,7 @@ static void forget_ended(placer *p, uint32_t now)
 static uint64_t place_by(placer *p, int rule)
 {
     uint64_t arena = 0;
-    sort_descending(p, rule);
+    sort_descending((placing_order){p->blocks, rule}, p->order, p->n);
     p->n_placed = 0;
     for (uint32_t i = 0; i < p->n; i++) {
         np_block *b = &p->blocks[p->order[i]];

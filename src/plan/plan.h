@@ -37,6 +37,10 @@ typedef struct np_graph {
 neap_status np_graph_gather(neap_context *ctx, int n_roots, neap_array *const *roots, np_graph *g);
 void np_graph_free(np_graph *g);
 uint32_t np_graph_find(const np_graph *g, const neap_array *a);
+static inline uint32_t np_canonical(const np_graph *g, const neap_array *a)
+{
+    return g->entries[np_graph_find(g, a)].canonical;
+}
 bool np_graph_runs(const neap_array *a); /* a node that becomes a step */
 neap_status np_graph_simplify(np_graph *g, int64_t *merged);
 

@@ -25,17 +25,12 @@ static uint64_t mix_bytes(uint64_t h, const void *p, size_t n)
     return h;
 }
 
-static uint32_t canonical(const np_graph *g, const neap_array *a)
-{
-    return g->entries[np_graph_find(g, a)].canonical;
-}
-
 static uint64_t hash_entry(const np_graph *g, const neap_array *a)
 {
     uint64_t h = mix(a->dtype, a->rank);
     h = mix_bytes(h, a->shape, a->rank * sizeof a->shape[0]);
     if (a->base) {
-        h = mix(h, canonical(g, a->base));
+        h = mix(h, np_canonical(g, a->base));
         h = mix_bytes(h, a->strides, a->rank * sizeof a->strides[0]);
         return mix(h, (uint64_t)a->offset);
     }
@@ -44,7 +39,7 @@ static uint64_t hash_entry(const np_graph *g, const neap_array *a)
         return mix(mix(h, (uint64_t)(uintptr_t)a->state), a->version);
     h = mix_bytes(h, a->attr, sizeof a->attr);
     for (uint32_t i = 0; i < a->n_in; i++)
-        h = mix(h, canonical(g, a->in[i]));
+        h = mix(h, np_canonical(g, a->in[i]));
     return h;
 }
 
@@ -60,13 +55,13 @@ static bool same_entry(const np_graph *g, const neap_array *a, const neap_array 
     if (!same_frame(a, b) || !a->base != !b->base)
         return false;
     if (a->base)
-        return canonical(g, a->base) == canonical(g, b->base) && a->offset == b->offset &&
+        return np_canonical(g, a->base) == np_canonical(g, b->base) && a->offset == b->offset &&
                memcmp(a->strides, b->strides, a->rank * sizeof a->strides[0]) == 0;
     if (a->op != b->op || a->n_in != b->n_in || a->state != b->state || a->version != b->version ||
         memcmp(a->attr, b->attr, sizeof a->attr) != 0)
         return false;
     for (uint32_t i = 0; i < a->n_in; i++)
-        if (canonical(g, a->in[i]) != canonical(g, b->in[i]))
+        if (np_canonical(g, a->in[i]) != np_canonical(g, b->in[i]))
             return false;
     return true;
 }
