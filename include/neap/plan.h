@@ -37,7 +37,9 @@ typedef struct neap_plan_info {
  * each run: refill them through neap_array_mutable. Nothing of the arena is allocated yet. */
 NEAP_API neap_status neap_plan_make(neap_context *ctx, int n_roots, neap_array *const *roots,
                                     int n_params, neap_param *const *params, neap_plan **out);
-/* Runs it: values[i] becomes params[i]'s value. NEAP_EINVAL for a value out of range. */
+/* Runs it: values[i] becomes params[i]'s value; NULL if there are none. NEAP_EINVAL for a value out of
+ * range, NEAP_EPOISONED, NEAP_ENOMEM as neap_eval, or what a step found. Until the error is cleared, it
+ * is returned again. */
 NEAP_API neap_status neap_plan_run(neap_plan *plan, const int64_t *values);
 /* The i-th root's value after a run; its bytes are rewritten by the next one. */
 NEAP_API const neap_array *neap_plan_output(const neap_plan *plan, int i);

@@ -1,16 +1,10 @@
 /* eval.c - free-form evaluation: roots to values, through the cache of plans. */
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
+#include "base/versioned.h"
 #include "eval/arena.h"
 #include "eval/run.h"
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* What one evaluation holds on to. */
 typedef struct evaluation {
@@ -65,7 +59,7 @@ static neap_status take_outputs(evaluation *v)
 
 static bool covers(const neap_array *target, const neap_state *s)
 {
-    return neap_array_size(target) == np_size(s->rank, s->shape);
+    return target->dynamic_dim < 0 && neap_array_size(target) == np_size(s->rank, s->shape);
 }
 
 static void effect_done(neap_array *a)
@@ -120,7 +114,7 @@ static neap_status find_or_build(evaluation *v)
     np_engine *e = np_engine_of(v->ctx);
     if (!e)
         return NEAP_ENOMEM;
-    double t0 = seconds();
+    double t0 = np_seconds();
     neap_status status = np_plan_key_make(&v->graph, &v->key);
     if (status != NEAP_OK)
         return status;
@@ -134,7 +128,7 @@ static neap_status find_or_build(evaluation *v)
             v->cached = np_plan_cache_add(v->ctx, &v->key, v->plan);
         e->stats.plans++;
     }
-    e->stats.plan_seconds += seconds() - t0;
+    e->stats.plan_seconds += np_seconds() - t0;
     return status;
 }
 
@@ -215,14 +209,13 @@ neap_status neap_eval(neap_array *root)
 
 neap_status neap_state_flush(neap_state *s)
 {
-    return s->last ? neap_eval(s->last) : NEAP_OK;
+    return s && s->last ? neap_eval(s->last) : NEAP_OK;
 }
 
 void neap_context_eval_stats(const neap_context *ctx, neap_eval_stats *out)
 {
     neap_eval_stats none = {.size = sizeof none};
     const np_engine *e = ctx->slot[NP_SLOT_ARENA];
-    size_t n = out->size < sizeof none ? out->size : sizeof none;
-    memcpy(out, e ? &e->stats : &none, n);
-    out->size = n;
+    neap_eval_stats stats = e ? e->stats : none;
+    np_tell(out, &stats, sizeof stats);
 }

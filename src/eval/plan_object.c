@@ -1,10 +1,9 @@
 /* plan_object.c - plans that the user holds: made once, run many times with new parameter values. */
 #include <string.h>
 
+#include "base/versioned.h"
 #include "eval/arena.h"
 #include "eval/run.h"
-
-
 
 /* Recorded writes that the plan takes run with the plan only: they are pending no longer. */
 static void adopt_effects(const np_graph *g)
@@ -70,6 +69,9 @@ neap_status neap_plan_make(neap_context *ctx, int n_roots, neap_array *const *ro
     for (int i = 0; i < n_roots; i++)
         if (!roots[i])
             return np_fail(ctx, NEAP_EINVAL, "plan: root %d is NULL", i);
+    for (int i = 0; i < n_params; i++)
+        if (!params[i])
+            return np_fail(ctx, NEAP_EINVAL, "plan: parameter %d is NULL", i);
     np_engine *e = np_engine_of(ctx);
     np_graph g;
     neap_plan *p = NULL;
@@ -102,7 +104,7 @@ void neap_plan_free(neap_plan *p)
     np_plan_destroy(p);
 }
 
-static neap_status reserve(neap_plan *p)
+neap_status neap_plan_reserve(neap_plan *p)
 {
     for (uint32_t i = 0; i < p->n_outputs; i++)
         if (np_buffer_fill(p->buffers[i]) != NEAP_OK)
@@ -110,16 +112,18 @@ static neap_status reserve(neap_plan *p)
     return np_run_reserve(p, p->states);
 }
 
-neap_status neap_plan_reserve(neap_plan *p)
-{
-    return reserve(p);
-}
-
 static void bind(neap_plan *p)
 {
     np_binding with = {p->values, p->states, p->buffers};
     np_run_bind(p, &with);
     p->bound = true;
+}
+
+/* The arena may have been let go since, and a smaller one may now stand at its address. */
+static bool is_bound(const neap_plan *p)
+{
+    return p->bound && p->arena_base == np_arena_base(p->ctx) &&
+           np_arena_growth(p->ctx, p->info.arena_bytes) == 0;
 }
 
 static neap_status check_states(const neap_plan *p)
@@ -140,12 +144,14 @@ neap_status neap_plan_run(neap_plan *p, const int64_t *values)
 {
     neap_context *ctx = p->ctx;
     neap_status status = ctx->status;
+    if (status == NEAP_OK && p->n_params && !values)
+        status = np_fail(ctx, NEAP_EINVAL, "plan: no values for its %u parameters", p->n_params);
     for (uint32_t i = 0; status == NEAP_OK && i < p->n_params; i++)
         status = neap_param_set(p->params[i], values[i]);
     if (status == NEAP_OK)
         status = check_states(p);
-    if (status == NEAP_OK && (!p->bound || p->arena_base != np_arena_base(ctx))) {
-        status = reserve(p);
+    if (status == NEAP_OK && !is_bound(p)) {
+        status = neap_plan_reserve(p);
         if (status == NEAP_OK)
             bind(p);
     }
@@ -174,9 +180,7 @@ void neap_plan_describe(const neap_plan *p, neap_plan_info *info)
     for (uint32_t s = 0; s < p->n_states; s++)
         if (!p->states[s]->buffer->data)
             i.state_bytes += np_pages(neap_state_bytes(p->states[s]));
-    size_t n = info->size < sizeof i ? info->size : sizeof i;
-    i.size = n;
-    memcpy(info, &i, n);
+    np_tell(info, &i, sizeof i);
 }
 
 void neap_plan_at_peak(const neap_plan *p, bool (*visit)(void *user, const neap_plan_alive *alive),

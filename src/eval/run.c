@@ -91,8 +91,9 @@ static neap_status set_dynamic(neap_plan *p)
             o->operand.shape[o->dynamic_dim] = o->extent->value;
         }
         if (o->shift) {
-            int64_t start = o->offset + o->shift->value * o->shift_bytes;
-            if (!inside(o, start))
+            int64_t start;
+            if (__builtin_mul_overflow(o->shift->value, o->shift_bytes, &start) ||
+                __builtin_add_overflow(start, o->offset, &start) || !inside(o, start))
                 return np_fail(p->ctx, NEAP_ELIMIT, "parameter %s: %lld reaches past its array",
                                o->shift->name, (long long)o->shift->value);
             o->operand.data = o->base + start;

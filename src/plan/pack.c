@@ -1,18 +1,11 @@
 /* pack.c - a builder's tables become a plan: blocks placed, peak known, everything in one block of
  * memory whose pointers stay valid. */
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "plan/builder.h"
 
 static const uint8_t no_attr[NP_ATTR_BYTES];
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* memcpy that takes an empty table, whose pointer may be NULL. */
 static void copy_table(void *to, const void *from, size_t n, size_t element)
@@ -180,13 +173,29 @@ static neap_plan *pack(np_builder *b, bool object, int64_t merged)
     return p;
 }
 
+/* Blocks that no machine can hold would overflow offsets. */
+static bool addressable(np_builder *b)
+{
+    const uint64_t most = (uint64_t)1 << 62;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < b->n_blocks; i++) {
+        if (b->blocks[i].bytes > most - sum) {
+            np_fail(b->ctx, NEAP_ENOMEM, "intermediate values of more than 2^62 bytes");
+            return false;
+        }
+        sum += b->blocks[i].bytes;
+    }
+    return true;
+}
+
 neap_status np_plan_build(np_graph *g, bool object, neap_plan **out)
 {
-    double t0 = seconds();
+    double t0 = np_seconds();
     np_builder b = {.ctx = g->ctx, .g = g};
     neap_plan *p = NULL;
     int64_t merged = 0;
-    bool ok = np_graph_simplify(g, &merged) == NEAP_OK && np_builder_run(&b);
+    bool ok = np_graph_simplify(g, &merged) == NEAP_OK && np_builder_run(&b) &&
+              addressable(&b);
     uint64_t arena = ok ? np_place(g->ctx, b.blocks, b.n_blocks) : UINT64_MAX;
     neap_plan_info peak = {0};
     if (arena != UINT64_MAX && find_peak(&b, &peak))
@@ -199,7 +208,7 @@ neap_status np_plan_build(np_graph *g, bool object, neap_plan **out)
     p->info.peak_step = peak.peak_step;
     p->info.scratch_bytes = peak.scratch_bytes;
     p->info.peak_bytes = (arena ? np_pages(arena) : 0) + p->info.output_bytes;
-    p->info.plan_seconds = seconds() - t0;
+    p->info.plan_seconds = np_seconds() - t0;
     *out = p;
     return NEAP_OK;
 }
