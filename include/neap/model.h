@@ -82,8 +82,9 @@ typedef struct neap_session_options {
 #define NEAP_SESSION_OPTIONS_INIT                                                                  \
     {.size = sizeof(neap_session_options), .decode = true, .kv_type = NEAP_F16}
 
-/* Plans. A limit (of the context, or options->memory) that cannot hold the session is NEAP_ENOMEM; the text names the least
- * that would do and what takes it. */
+/* Plans. `options` may be NULL. A limit (of the context, or options->memory) that cannot hold the session
+ * is NEAP_ENOMEM; the text names the least that would do and what takes it. Sessions of one model share
+ * its weights: the first one's layout stays. NEAP_EINVAL, NEAP_EDTYPE: an option. */
 NEAP_API neap_status neap_session_new(neap_model *model, const neap_session_options *options,
                                       neap_session **out);
 NEAP_API void neap_session_free(neap_session *session);
@@ -128,7 +129,8 @@ typedef struct neap_generate_options {
     bool ignore_eos;    /* go on after an end token */
     neap_sampler *sampler; /* NULL: greedy */
     /* Each new token as it is chosen, with the text that is complete now (may be empty; never half a
-     * character) and the logits it was chosen from. Returning false stops. May be NULL. */
+     * character) and the logits it was chosen from. After the last one perhaps once more, with id -1 and
+     * no logits: the bytes of a character that stayed unfinished. Returning false stops. May be NULL. */
     bool (*on_token)(void *user, int32_t id, const char *text, size_t length, const float *logits);
     void *user;
 } neap_generate_options;
@@ -146,8 +148,9 @@ typedef struct neap_generate_result {
 } neap_generate_result;
 #define NEAP_GENERATE_RESULT_INIT {.size = sizeof(neap_generate_result)}
 
-/* Prefills the prompt and generates up to max_tokens or to the end of the session's context. Takes
- * nothing beyond what the session planned. */
+/* Prefills the prompt (1 or more ids) and generates up to max_tokens or to the end of the session's
+ * context. Takes nothing beyond what the session planned. `options` may be NULL. `result` (its size set
+ * by the caller) is filled as far as it came, also on an error: that of prefill, step or sampler. */
 NEAP_API neap_status neap_generate(neap_session *session, const int32_t *prompt, int64_t n,
                                    const neap_generate_options *options,
                                    neap_generate_result *result);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/versioned.h"
 #include "text/tokenizer.h"
 
 #define NP_ARCH(name) extern const np_arch np_arch_##name;
@@ -103,9 +104,7 @@ void neap_model_describe(const neap_model *m, neap_model_info *info)
         i.parameters += (uint64_t)np_size(g->n_dims, g->shape);
         i.tensor_bytes += g->bytes;
     }
-    size_t n = info->size < sizeof i ? info->size : sizeof i;
-    i.size = n;
-    memcpy(info, &i, n);
+    np_tell(info, &i, sizeof i);
 }
 
 neap_status neap_model_tensor(const neap_model *m, int64_t index, neap_tensor_info *info)
@@ -117,9 +116,7 @@ neap_status neap_model_tensor(const neap_model *m, int64_t index, neap_tensor_in
     neap_tensor_info i = {.name = (const char *)g->name.p, .name_length = g->name.n,
                           .dtype = g->dtype, .rank = g->n_dims, .bytes = g->bytes};
     memcpy(i.shape, g->shape, sizeof i.shape);
-    size_t n = info->size < sizeof i ? info->size : sizeof i;
-    i.size = n;
-    memcpy(info, &i, n);
+    np_tell(info, &i, sizeof i);
     return NEAP_OK;
 }
 

@@ -97,7 +97,7 @@ uint64_t np_model_packed_bytes(const neap_model *m)
 
 void np_model_set_packed(neap_model *m, bool packed)
 {
-    if (m->loaded)
+    if (m->loaded || m->sessions)
         return; /* a second session uses the weights as they are */
     m->packed = packed;
     for (uint32_t i = 0; i < m->gguf->n_tensors; i++)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/versioned.h"
 #include "eval/arena.h"
 #include "plan/plan.h"
 #include "run/session.h"
@@ -237,7 +238,5 @@ void neap_session_at_peak(const neap_session *s,
 void neap_session_describe(const neap_session *s, neap_session_info *info)
 {
     neap_session_info i = s->info;
-    size_t n = info->size < sizeof i ? info->size : sizeof i;
-    i.size = n;
-    memcpy(info, &i, n);
+    np_tell(info, &i, sizeof i);
 }

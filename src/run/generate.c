@@ -1,15 +1,9 @@
 /* generate.c - the loop: prompt in, tokens out, until an end token, a count or the context's end.
  * Nothing is allocated here: the session's text buffer has room for any token's bytes. */
-#include <time.h>
 
+#include "base/clock.h"
+#include "base/versioned.h"
 #include "run/session.h"
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 typedef struct np_loop {
     neap_session *s;
@@ -74,9 +68,9 @@ static neap_status run(np_loop *l)
         }
         if (r->generated_tokens >= l->options->max_tokens || s->position >= s->context)
             return NEAP_OK;
-        double t0 = seconds();
+        double t0 = np_seconds();
         status = neap_session_step(s, id);
-        r->generation_seconds += seconds() - t0;
+        r->generation_seconds += np_seconds() - t0;
         r->decode_steps++;
         if (status != NEAP_OK)
             return status;
@@ -86,17 +80,22 @@ static neap_status run(np_loop *l)
 neap_status neap_generate(neap_session *session, const int32_t *prompt, int64_t n,
                           const neap_generate_options *options, neap_generate_result *result)
 {
-    *result = (neap_generate_result){.size = sizeof *result, .prompt_tokens = n,
-                                     .finish = NEAP_FINISH_LENGTH};
-    np_loop l = {.s = session, .options = options, .result = result,
-                 .sampler = options->sampler ? options->sampler : session->greedy};
+    neap_generate_options o = NEAP_GENERATE_OPTIONS_INIT;
+    neap_generate_result r = {.size = sizeof r, .prompt_tokens = n, .finish = NEAP_FINISH_LENGTH};
+    neap_status status = np_take_options(session->ctx, "generate", options, &o, sizeof o);
+    np_loop l = {.s = session, .options = &o, .result = &r,
+                 .sampler = o.sampler ? o.sampler : session->greedy};
     neap_text_stream_init(&l.stream, session->model->tokenizer, 0);
-    neap_status status = neap_session_start(session);
-    double t0 = seconds();
+    if (status == NEAP_OK)
+        status = neap_session_start(session);
+    double t0 = np_seconds();
     if (status == NEAP_OK)
         status = neap_session_prefill(session, prompt, n);
-    result->prompt_seconds = seconds() - t0;
-    if (status == NEAP_OK && options->max_tokens > 0)
+    r.prompt_seconds = np_seconds() - t0;
+    if (status == NEAP_OK && o.max_tokens > 0)
         status = run(&l);
-    return status == NEAP_OK ? flush(&l) : status;
+    if (status == NEAP_OK && r.finish != NEAP_FINISH_CALLER)
+        status = flush(&l);
+    np_tell(result, &r, sizeof r);
+    return status;
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "eval/arena.h"
+#include "base/versioned.h"
 #include "neap/ops.h"
 
 /* ---- plans ------------------------------------------------------------------------------------ */
@@ -140,9 +140,10 @@ neap_status neap_session_new(neap_model *model, const neap_session_options *opti
     s->model = model;
     s->ctx = ctx;
     s->options = (neap_session_options)NEAP_SESSION_OPTIONS_INIT;
-    if (options && options->size <= sizeof s->options)
-        memcpy(&s->options, options, options->size);
-    neap_status status = check_options(s);
+    neap_status status =
+        np_take_options(ctx, "session", options, &s->options, sizeof s->options);
+    if (status == NEAP_OK)
+        status = check_options(s);
     if (status == NEAP_OK && !np_grow(ctx, NEAP_MEM_HOST, &s->text.data, &s->text.capacity,
                                       NP_TEXT_ROOM, 1))
         status = NEAP_ENOMEM;
@@ -154,6 +155,8 @@ neap_status neap_session_new(neap_model *model, const neap_session_options *opti
         neap_session_free(s);
         return status;
     }
+    model->sessions++;
+    s->counted = true;
     *out = s;
     return NEAP_OK;
 }
@@ -162,6 +165,7 @@ void neap_session_free(neap_session *s)
 {
     if (!s)
         return;
+    s->model->sessions -= s->counted;
     np_session_drop_plans(s);
     neap_sampler_free(s->greedy);
     np_free(s->ctx, NEAP_MEM_HOST, s->text.data, s->text.capacity);

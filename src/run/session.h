@@ -25,6 +25,7 @@ struct neap_session {
     neap_sampler *greedy;
     neap_session_info info;
     bool started;
+    bool counted; /* among the model's sessions */
 };
 
 /* Frees the prefill plan and its ids, and makes them for `chunk` rows. */

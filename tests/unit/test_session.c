@@ -193,7 +193,7 @@ static uint64_t generate_under(const char *file, neap_session_options o, uint64_
     run r;
     int32_t ids[LONG];
     neap_generate_options g = NEAP_GENERATE_OPTIONS_INIT;
-    neap_generate_result result;
+    neap_generate_result result = NEAP_GENERATE_RESULT_INIT;
     neap_session_info info = NEAP_SESSION_INFO_INIT;
     neap_memory_info memory = NEAP_MEMORY_INFO_INIT;
     long_prompt(ids);
@@ -274,7 +274,7 @@ static void test_every_failing_allocation(void **state)
         run r;
         neap_session_options o = options_of(64);
         neap_generate_options g = NEAP_GENERATE_OPTIONS_INIT;
-        neap_generate_result result;
+        neap_generate_result result = NEAP_GENERATE_RESULT_INIT;
         g.max_tokens = 2;
         neap_status status = open_run(&r, files[2], 1, n, &o);
         if (status == NEAP_OK)
