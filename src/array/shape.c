@@ -30,17 +30,16 @@ bool np_shape_bytes(neap_dtype dtype, int rank, const int64_t *shape, int64_t *e
         else if (__builtin_mul_overflow(n, shape[i], &n) || n > MAX_ELEMENTS)
             return false;
     }
-    if (empty)
-        n = 0;
     if (info->class_ == NEAP_CLASS_QUANT &&
         (rank == 0 || shape[rank - 1] % info->block_elements != 0))
         return false;
     uint64_t b;
     if (__builtin_mul_overflow((uint64_t)n / (uint64_t)info->block_elements,
-                               (uint64_t)info->block_bytes, &b))
+                               (uint64_t)info->block_bytes, &b) ||
+        b > INT64_MAX) /* of an empty array too: offsets in bytes along its dimensions stay exact */
         return false;
-    *elements = n;
-    *bytes = b;
+    *elements = empty ? 0 : n;
+    *bytes = empty ? 0 : b;
     return true;
 }
 

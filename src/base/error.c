@@ -4,6 +4,14 @@
 
 #include "base/context.h"
 
+/* A message is one line, whatever the file or the caller had in a name. */
+static void make_one_line(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            *text = '?';
+}
+
 neap_status np_fail(neap_context *ctx, neap_status status, const char *format, ...)
 {
     if (!ctx || ctx->status != NEAP_OK)
@@ -12,6 +20,7 @@ neap_status np_fail(neap_context *ctx, neap_status status, const char *format, .
     va_start(args, format);
     vsnprintf(ctx->error, sizeof ctx->error, format, args);
     va_end(args);
+    make_one_line(ctx->error);
     ctx->status = status;
     return status;
 }
@@ -29,6 +38,7 @@ void np_fail_prefix(neap_context *ctx, const char *format, ...)
         return;
     const int room = (int)sizeof text - n - 3; /* the old text is cut at its end, if at all */
     snprintf(text + n, sizeof text - (size_t)n, ": %.*s", room, ctx->error);
+    make_one_line(text);
     memcpy(ctx->error, text, sizeof text);
 }
 

@@ -1,6 +1,8 @@
 /* main.c - the command `neap`: finds the command word and calls its file. A new command is a file
  * cmd_<name>.c and a row in commands.def. */
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/stats.h"
@@ -30,8 +32,18 @@ static void print_help(FILE *file)
           file);
 }
 
+/* A file that is opened must not become the standard output because that was closed: text would go into
+ * it. What takes the place fails as a closed one does. */
+static void fill_standard_files(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv)
 {
+    fill_standard_files();
     cli_stats_note_start();
     if (argc < 2) {
         print_help(stderr);

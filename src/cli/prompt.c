@@ -8,10 +8,13 @@
 
 /* ---- text --------------------------------------------------------------------------------- */
 
+/* The tokenizer refuses what is longer. */
+static const size_t TEXT_LIMIT = (size_t)1 << 30;
+
 static int read_input(cli_task *task, neap_text *out)
 {
     char part[16384];
-    for (;;) {
+    while (out->length <= TEXT_LIMIT) {
         const ssize_t n = read(STDIN_FILENO, part, sizeof part);
         if (n < 0 && errno == EINTR)
             continue;
@@ -20,8 +23,9 @@ static int read_input(cli_task *task, neap_text *out)
         if (n == 0)
             return CLI_DONE;
         if (neap_text_append(task->ctx, out, part, (size_t)n) != NEAP_OK)
-            return cli_context_failed(task->ctx);
+            return cli_failed("standard input: %s", neap_context_error(task->ctx));
     }
+    return CLI_DONE;
 }
 
 static int render_chat(cli_task *task, const char *text, size_t length, neap_text *out)
@@ -110,11 +114,25 @@ static int prompt_from_ids(cli_task *task)
     return status;
 }
 
+/* The session, which knows the least that would do, judges the budget; until then a prompt may take as
+ * much beside the model, and input without an end is refused. */
+static void limit_prompt(cli_task *task)
+{
+    neap_memory_info memory = NEAP_MEMORY_INFO_INIT;
+    neap_context_memory(task->ctx, &memory);
+    const uint64_t held = memory.active + memory.cached, more = task->settings->memory;
+    if (more)
+        neap_context_set_limit(task->ctx, held + more);
+}
+
 int cli_task_tokens(cli_task *task)
 {
     if (neap_ids_reserve(task->ctx, &task->ids, CLI_PROMPT_ROOM) != NEAP_OK)
         return cli_context_failed(task->ctx);
-    return task->settings->ids ? prompt_from_ids(task) : prompt_from_text(task);
+    limit_prompt(task);
+    const int status = task->settings->ids ? prompt_from_ids(task) : prompt_from_text(task);
+    neap_context_set_limit(task->ctx, 0);
+    return status;
 }
 
 int cli_task_prompt(cli_task *task)

@@ -3,6 +3,8 @@
 
 #include "ops/support.h"
 
+static const int64_t MAX_OFFSET = (int64_t)1 << 61; /* two and 2^62 rows stay inside 64 bits */
+
 typedef struct np_rope_attr {
     int64_t rotary, offset;
     neap_param *offset_param;
@@ -127,6 +129,10 @@ static bool check(neap_array *x, const neap_rope_options *o)
     else if (o->rotary < 0 || o->rotary > dim || (o->rotary ? o->rotary : dim) % 2 != 0)
         np_refuse("rope", 1, &x, NEAP_ESHAPE, "%lld elements turn, expected an even number to %lld",
                   (long long)(o->rotary ? o->rotary : dim), (long long)dim);
+    else if (o->offset < -MAX_OFFSET || o->offset > MAX_OFFSET ||
+             (o->offset_param && o->offset_param->max > MAX_OFFSET))
+        np_refuse("rope", 1, &x, NEAP_EINVAL, "offset %lld and %lld at run time, at most 2^61 each",
+                  (long long)o->offset, (long long)(o->offset_param ? o->offset_param->max : 0));
     else if (o->positions && (o->offset || o->offset_param))
         np_refuse("rope", 1, &x, NEAP_EINVAL, "both positions and an offset");
     else

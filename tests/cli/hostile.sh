@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Surroundings that are out to harm: standard files that are closed, input without an end, files whose
+# names and texts carry control characters.
+. tests/cli/common.sh
+
+# What is opened does not take the place of a closed standard file.
+g=(generate -m $tiny -p hi -n 4 --ignore-eos)
+must 0 "${g[@]}" -q --logits "$work/want.npy"
+"$NEAP_BIN" "${g[@]}" --logits "$work/a.npy" --stats "$work/a.json" >&- 2>"$work/err"
+[ $? -eq 1 ] && grep -qx 'neap: standard output: Bad file descriptor' "$work/err" ||
+    fault "standard output closed: $(cat "$work/err")"
+if [ -s "$work/a.npy" ]; then
+    head -c 6 "$work/a.npy" | cmp -s - <(head -c 6 "$work/want.npy") || fault "text went into the logits"
+fi
+[ -s "$work/a.json" ] && fault "text went into the stats"
+"$NEAP_BIN" "${g[@]}" --logits "$work/b.npy" >"$work/out" 2>&- <&- || fault "standard error closed"
+same_files "standard error closed" "$work/want.npy" "$work/b.npy"
+"$NEAP_BIN" generate -m $tiny -p - 2>"$work/err" <&-
+[ $? -eq 1 ] && grep -qx 'neap: standard input: Bad file descriptor' "$work/err" ||
+    fault "standard input closed: $(cat "$work/err")"
+
+# A budget holds for a prompt too.
+"$NEAP_BIN" generate -m $tiny -p - --memory 8M </dev/zero >"$work/out" 2>"$work/err"
+[ $? -eq 1 ] && grep -q '^neap: standard input: .* do not fit' "$work/err" && [ "$(wc -l <"$work/err")" = 1 ] ||
+    fault "input without an end: $(cat "$work/err")"
+printf 'hi' >"$work/short"
+must 0 generate -m $tiny -p - --memory 2M -q <"$work/short"
+
+# A message stays one line, whatever the file holds.
+python3 - "$tiny" "$work/lines.gguf" <<'END'
+import sys
+data = open(sys.argv[1], "rb").read()
+at = data.index(b"general.architecture") + len(b"general.architecture") + 4 + 8
+assert data[at:at + 5] == b"llama"
+open(sys.argv[2], "wb").write(data[:at] + b"l\n\x1b[m" + data[at + 5:])
+END
+must 1 info "$work/lines.gguf"
+grep -qx "neap: $work/lines.gguf: architecture \"l??\[m\" is not known; known: llama" "$work/err" &&
+    [ "$(wc -l <"$work/err")" = 1 ] || fault "control characters: $(cat "$work/err")"
+finish

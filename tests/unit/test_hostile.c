@@ -1,0 +1,69 @@
+/* test_hostile.c - what a caller should not do but may: names that break lines, numbers at the ends of
+ * their types, empty arrays with huge extents. Each is an error or right, and harms nothing after it. */
+#include "ops_fixture.h"
+
+#include "neap/array.h"
+
+static const int64_t HUGE_EXTENT = (int64_t)1 << 61;
+
+static void test_a_message_is_one_line(void **state)
+{
+    (void)state;
+    neap_param *p;
+    assert_int_equal(neap_param_new(ctx, "two\nlines\x1b[31m", -1, &p), NEAP_EINVAL);
+    assert_string_equal(neap_context_error(ctx),
+                        "parameter two?lines?[31m: maximum -1, expected 0 or more");
+    neap_context_clear_error(ctx);
+}
+
+static void test_rope_at_the_ends_of_its_offsets(void **state)
+{
+    (void)state;
+    const int64_t shape[2] = {4, 4}, far[] = {INT64_MAX, INT64_MIN, HUGE_EXTENT + 1, -HUGE_EXTENT - 1};
+    neap_array *x = ramp(2, shape, 0, 1);
+    neap_rope_options o = NEAP_ROPE_OPTIONS_INIT;
+    for (size_t i = 0; i < sizeof far / sizeof *far; i++) {
+        o.offset = far[i];
+        assert_refused(neap_rope(x, &o), NEAP_EINVAL, "offset");
+    }
+    neap_param *p;
+    o.offset = HUGE_EXTENT;
+    assert_int_equal(neap_param_new(ctx, "far", INT64_MAX, &p), NEAP_OK);
+    o.offset_param = p;
+    assert_refused(neap_rope(x, &o), NEAP_EINVAL, "offset");
+    neap_param_free(p);
+    assert_int_equal(neap_param_new(ctx, "near", HUGE_EXTENT, &p), NEAP_OK);
+    assert_int_equal(neap_param_set(p, HUGE_EXTENT), NEAP_OK);
+    o.offset_param = p;
+    ready(neap_rope(x, &o));
+    neap_param_free(p);
+}
+
+static void test_empty_arrays_of_huge_extents(void **state)
+{
+    (void)state;
+    const int64_t most[2] = {0, HUGE_EXTENT - 1}, over[2] = {0, HUGE_EXTENT}, start[2] = {0, HUGE_EXTENT / 2};
+    neap_array *x = neap_array_zeros(NEAP_F32, 2, most), *y = neap_array_zeros(NEAP_U8, 2, over);
+    assert_refused(neap_array_zeros(NEAP_F32, 2, over), NEAP_ESHAPE, "extents");
+    assert_refused(neap_cast(y, NEAP_F32), NEAP_ELIMIT, "");
+    assert_refused(neap_concat(2, (neap_array *[]){x, x}, 1), NEAP_ELIMIT, "");
+    ready(neap_concat(2, (neap_array *[]){x, x}, 0));
+    ready(neap_slice_update(x, neap_scalar(NEAP_F32, 1), start, most, NULL));
+    ready(neap_exp(neap_narrow(x, 1, HUGE_EXTENT / 2, HUGE_EXTENT / 2 + 3)));
+    ready(neap_contiguous(neap_transpose(x, NULL)));
+    neap_array *none = neap_max(neap_transpose(x, NULL), 0, NEAP_KEEPDIMS);
+    ready(none);
+    assert_int_equal(neap_array_size(none), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_scope, close_scope)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_message_is_one_line),
+        TEST(test_rope_at_the_ends_of_its_offsets),
+        TEST(test_empty_arrays_of_huge_extents),
+    };
+    return cmocka_run_group_tests_name("hostile", tests, NULL, NULL);
+}
