@@ -89,6 +89,8 @@ static neap_status read_rope(neap_model *m)
     return e;
 }
 
+static const float LEAST_FACTOR = 1e-6f; /* positions over it are numbers still */
+
 /* Linear scaling divides positions; other kinds need factors that this architecture reads from the
  * file's rope_freqs.weight, or are refused rather than run wrongly. */
 static neap_status read_scaling(neap_model *m)
@@ -107,9 +109,9 @@ static neap_status read_scaling(neap_model *m)
     if (!none && !linear)
         return np_fail(m->ctx, NEAP_EUNSUPPORTED, "%s: rope scaling \"%.*s\" is not known",
                        m->gguf->name, (int)(kind.n < 32 ? kind.n : 32), (const char *)kind.p);
-    if (!(factor > 0.0f))
-        return np_fail(m->ctx, NEAP_EFORMAT, "%s: rope scaling factor %g, expected over 0",
-                       m->gguf->name, (double)factor);
+    if (!(factor >= LEAST_FACTOR))
+        return np_fail(m->ctx, NEAP_EFORMAT, "%s: rope scaling factor %g, expected %g or more",
+                       m->gguf->name, (double)factor, (double)LEAST_FACTOR);
     m->sizes.rope_scale = 1.0f / factor;
     return NEAP_OK;
 }
@@ -160,6 +162,10 @@ static neap_status llama_open(neap_model *m)
     if (e == NEAP_OK)
         e = np_gguf_f32(m->gguf, "llama.attention.layer_norm_rms_epsilon", NP_GGUF_REQUIRED,
                         &s->norm_eps);
+    if (e == NEAP_OK && s->norm_eps < 0.0f)
+        e = np_fail(m->ctx, NEAP_EFORMAT,
+                    "%s: llama.attention.layer_norm_rms_epsilon is %g, expected 0 or more",
+                    m->gguf->name, (double)s->norm_eps);
     int64_t experts = 0;
     if (e == NEAP_OK)
         e = read_u32(m, "llama.expert_count", NP_GGUF_OPTIONAL, &experts);

@@ -37,4 +37,16 @@ END
 must 1 info "$work/lines.gguf"
 grep -qx "neap: $work/lines.gguf: architecture \"l??\[m\" is not known; known: llama" "$work/err" &&
     [ "$(wc -l <"$work/err")" = 1 ] || fault "control characters: $(cat "$work/err")"
+
+# A number that would make every logit NaN is named when the model is opened.
+python3 - "$tiny" "$work/eps.gguf" <<'END'
+import struct, sys
+data = open(sys.argv[1], "rb").read()
+key = b"llama.attention.layer_norm_rms_epsilon"
+at = data.index(key) + len(key) + 4
+open(sys.argv[2], "wb").write(data[:at] + struct.pack("<f", -1) + data[at + 4:])
+END
+must 1 generate -m "$work/eps.gguf" -p hi
+grep -qx "neap: $work/eps.gguf: llama.attention.layer_norm_rms_epsilon is -1, expected 0 or more" "$work/err" ||
+    fault "negative epsilon: $(cat "$work/err")"
 finish
