@@ -145,7 +145,6 @@ np_buffer *np_buffer_reserve(neap_context *ctx, np_category category, uint64_t b
 neap_status np_buffer_fill(np_buffer *b);
 np_buffer *np_buffer_over(neap_context *ctx, void *data, uint64_t bytes,
                           void (*release)(void *user), void *user);
-void np_buffer_retain(np_buffer *b);
 void np_buffer_release(np_buffer *b);
 
 neap_status np_state_materialise(neap_state *state); /* takes its bytes */

@@ -52,11 +52,6 @@ np_buffer *np_buffer_over(neap_context *ctx, void *data, uint64_t bytes,
     return b;
 }
 
-void np_buffer_retain(np_buffer *b)
-{
-    atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
-}
-
 void np_buffer_release(np_buffer *b)
 {
     if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1)

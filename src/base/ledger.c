@@ -408,19 +408,6 @@ void np_free_sized(neap_context *ctx, np_category c, void *p)
     np_free(ctx, c, block, n);
 }
 
-void *np_realloc_sized(neap_context *ctx, np_category c, void *p, size_t bytes)
-{
-    void *q = np_alloc_sized(ctx, c, bytes);
-    if (q && p) {
-        size_t n;
-        memcpy(&n, (char *)p - SIZED_HEADER, sizeof n);
-        n -= SIZED_HEADER;
-        memcpy(q, p, n < bytes ? n : bytes);
-        np_free_sized(ctx, c, p);
-    }
-    return q;
-}
-
 /* ---- held between uses ------------------------------------------------------------------------ */
 
 void np_ledger_set_idle(neap_context *ctx, np_category c, uint64_t bytes)

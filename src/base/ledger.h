@@ -6,7 +6,7 @@
  *
  *   held = active + cached = what was taken from the system
  *
- * A child's held, active and idle bytes are charged to its parents too. Locks are taken from child to parent. */
+ * A child's held, active and idle bytes are charged to its parents too. One lock is held at a time. */
 #ifndef NP_LEDGER_H
 #define NP_LEDGER_H
 
@@ -59,9 +59,8 @@ static inline uint64_t np_pages(uint64_t bytes) { return bytes ? (bytes + 4095) 
 bool np_grow(neap_context *ctx, np_category category, void *array_pointer, size_t *capacity,
              size_t need, size_t element);
 
-/* For third parties that free without a size (PCRE2, YAJL): the size sits in front of the block. */
+/* For third parties that free without a size (PCRE2): the size sits in front of the block. */
 void *np_alloc_sized(neap_context *ctx, np_category category, size_t bytes);
-void *np_realloc_sized(neap_context *ctx, np_category category, void *p, size_t bytes);
 void np_free_sized(neap_context *ctx, np_category category, void *p);
 
 /* Pages that are held between uses: moves bytes between active and idle. */

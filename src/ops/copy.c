@@ -120,8 +120,12 @@ neap_status neap_split(neap_array *x, int n, int axis, neap_array **parts)
     int a;
     for (int i = 0; i < n; i++)
         parts[i] = NULL;
-    if (!np_ready(1, &x) || !np_axis("split", x, axis, &a))
-        return np_scope_context() ? np_scope_context()->status : NEAP_ENOCONTEXT;
+    if (!np_ready(1, &x) || !np_axis("split", x, axis, &a)) {
+        const neap_context *ctx = np_scope_context();
+        if (!ctx)
+            return NEAP_ENOCONTEXT;
+        return ctx->status != NEAP_OK ? ctx->status : NEAP_EINVAL; /* NULL, its error told before */
+    }
     if (n <= 0 || x->shape[a] % n != 0) {
         np_refuse("split", 1, &x, NEAP_ESHAPE, "%lld along axis %d in %d equal parts",
                   (long long)x->shape[a], a, n);

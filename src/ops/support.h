@@ -52,9 +52,8 @@ neap_array *np_view_carry(neap_array *x, int rank, const int64_t *shape, const i
                           int64_t offset, int dynamic_dim);
 /* For infer: shape and extent of an input; dtype is the caller's to set. */
 void np_infer_like(neap_array *out, const neap_array *x);
-/* x if the elements of its last dimension (of all, for dense) are adjacent, else a copy. */
+/* x if the elements of its last dimension are adjacent, else a copy. */
 neap_array *np_adjacent(neap_array *x);
-neap_array *np_dense(neap_array *x);
 /* A copy, whatever x's strides are. */
 neap_array *np_copied(neap_array *x);
 

@@ -4,6 +4,7 @@
  * decoding need not. */
 #include "text/tokenizer.h"
 
+#include "base/heap_sort.h"
 #include "text/utf8.h"
 
 /* ---- the byte-level alphabet ---------------------------------------------------------------- */
@@ -152,23 +153,12 @@ static int compare_pieces(const neap_tokenizer *t, int32_t a, int32_t b)
     return c ? c : x.n < y.n ? -1 : x.n > y.n;
 }
 
-static void sift_special(const neap_tokenizer *t, uint32_t i, uint32_t n)
+static bool piece_before(const neap_tokenizer *t, const int32_t *a, const int32_t *b)
 {
-    int32_t *s = t->special;
-    for (;;) {
-        uint32_t child = 2 * i + 1;
-        if (child >= n)
-            return;
-        if (child + 1 < n && compare_pieces(t, s[child], s[child + 1]) < 0)
-            child++;
-        if (compare_pieces(t, s[i], s[child]) >= 0)
-            return;
-        int32_t swap = s[i];
-        s[i] = s[child];
-        s[child] = swap;
-        i = child;
-    }
+    return compare_pieces(t, *a, *b) < 0;
 }
+
+NP_HEAP_SORT(sort_pieces, int32_t, const neap_tokenizer *, piece_before)
 
 static bool is_found_in_text(const neap_tokenizer *t, int32_t id)
 {
@@ -193,14 +183,7 @@ static neap_status collect_special(neap_tokenizer *t)
             t->special_start[*np_token_piece(t, (int32_t)id).p] = true;
         }
     }
-    for (uint32_t i = n / 2; i-- > 0;)
-        sift_special(t, i, n);
-    for (uint32_t left = n; left > 1;) {
-        int32_t largest = t->special[0];
-        t->special[0] = t->special[--left];
-        t->special[left] = largest;
-        sift_special(t, 0, left);
-    }
+    sort_pieces(t, t->special, n);
     return NEAP_OK;
 }
 

@@ -84,6 +84,8 @@ static void test_null_is_answered(void **state)
     assert_int_equal(neap_array_bytes(NULL), 0);
     assert_false(neap_array_is_value(NULL));
     neap_context *ctx = open_context(0);
+    neap_array *parts[2];
+    assert_int_equal(neap_split(NULL, 2, 0, parts), NEAP_EINVAL);
     assert_null(neap_array_from(NEAP_F32, 1, (const int64_t[]){3}, NULL));
     assert_int_equal(neap_context_status(ctx), NEAP_EINVAL);
     close_context(ctx);
