@@ -33,9 +33,12 @@ static neap_status state_write_run(const np_call *c)
         return NEAP_OK;
     if (attr->position) {
         int64_t rows = attr->dim >= 0 ? value->shape[attr->dim] : 1;
-        int64_t first = attr->position->value * attr->scale + attr->add;
-        int64_t last = first + (rows - 1) * attr->step;
-        if (first < 0 || first >= attr->extent || last < 0 || last >= attr->extent)
+        int64_t first = 0; /* a product that overflows is beyond any state */
+        bool over = __builtin_mul_overflow(attr->position->value, attr->scale, &first) ||
+                    __builtin_add_overflow(first, attr->add, &first);
+        over |= first < 0 || first >= attr->extent;
+        int64_t last = over ? first : first + (rows - 1) * attr->step;
+        if (over || last < 0 || last >= attr->extent)
             return np_fail(c->ctx, NEAP_ELIMIT,
                            "state_write: rows %lld to %lld (%s = %lld), the state has %lld",
                            (long long)first, (long long)last, attr->position->name,
@@ -89,7 +92,10 @@ bool np_hangs_over(const neap_array *x)
     if (!x->shift || !storage->op || !(storage->op->flags & NP_OP_STATE_READ) || !locate(x, &at) ||
         !at.position)
         return false;
-    int64_t last = at.position->max * at.scale + at.add;
+    int64_t last;
+    if (__builtin_mul_overflow(at.position->max, at.scale, &last) ||
+        __builtin_add_overflow(last, at.add, &last) || last >= at.extent)
+        return true;
     return last + (at.dim >= 0 && at.step > 0 ? (x->shape[at.dim] - 1) * at.step : 0) >= at.extent;
 }
 

@@ -188,38 +188,41 @@ static void test_failed_evaluation(void **state)
 
 /* ---- plans ------------------------------------------------------------------------------------ */
 
-/* y = state[at : at + rows] * 2, then state[at : at + rows] = x, with both set at run time. */
+/* y = state[from : from + rows] * 2, then state[at : at + rows] = x, with all three set at run time. Only
+ * a write may name rows that can lie behind the end. */
 static void test_plan_with_parameters(void **state)
 {
     (void)state;
     neap_context *ctx = open_context(0, 2);
     neap_state *s = new_state(ctx, 8);
-    neap_param *at, *rows;
+    neap_param *at, *rows, *from;
     assert_int_equal(neap_param_new(ctx, "at", 8, &at), NEAP_OK);
+    assert_int_equal(neap_param_new(ctx, "from", 4, &from), NEAP_OK);
     assert_int_equal(neap_param_new(ctx, "rows", 4, &rows), NEAP_OK);
     const int64_t four = 4;
     neap_array *x = neap_retain(neap_array_zeros(NEAP_F32, 1, &four));
     neap_array *room = neap_limit(neap_narrow_at(neap_state_read(s), 0, at, 0, 4), 0, rows);
-    neap_array *twice = neap_add(room, room);
+    neap_array *seen = neap_limit(neap_narrow_at(neap_state_read(s), 0, from, 0, 4), 0, rows);
+    neap_array *twice = neap_add(seen, seen);
     neap_array *write = neap_state_write(room, neap_limit(x, 0, rows));
     neap_array *roots[2] = {twice, write};
-    neap_param *params[2] = {at, rows};
+    neap_param *params[3] = {at, rows, from};
     neap_plan *plan;
-    assert_int_equal(neap_plan_make(ctx, 2, roots, 2, params, &plan), NEAP_OK);
+    assert_int_equal(neap_plan_make(ctx, 2, roots, 3, params, &plan), NEAP_OK);
 
     float *px = neap_array_mutable(x);
     for (int i = 0; i < 4; i++)
         px[i] = (float)i + 1;
-    assert_int_equal(neap_plan_run(plan, (const int64_t[]){2, 3}), NEAP_OK); /* s = 0 0 1 2 3 0 0 0 */
+    assert_int_equal(neap_plan_run(plan, (const int64_t[]){2, 3, 2}), NEAP_OK); /* s = 0 0 1 2 3 0 0 0 */
     px[0] = 50;
-    assert_int_equal(neap_plan_run(plan, (const int64_t[]){4, 4}), NEAP_OK); /* s = 0 0 1 2 50 2 3 4 */
+    assert_int_equal(neap_plan_run(plan, (const int64_t[]){4, 4, 4}), NEAP_OK); /* s = 0 0 1 2 50 2 3 4 */
     const float *y = neap_array_data(neap_plan_output(plan, 0));
     assert_float_equal(y[0], 6, 0);
     assert_float_equal(y[1], 0, 0);
-    assert_int_equal(neap_plan_run(plan, (const int64_t[]){7, 1}), NEAP_OK); /* the last place */
-    assert_int_equal(neap_plan_run(plan, (const int64_t[]){7, 2}), NEAP_ELIMIT);
+    assert_int_equal(neap_plan_run(plan, (const int64_t[]){7, 1, 0}), NEAP_OK); /* the last place */
+    assert_int_equal(neap_plan_run(plan, (const int64_t[]){7, 2, 0}), NEAP_ELIMIT);
     neap_context_clear_error(ctx);
-    assert_int_equal(neap_plan_run(plan, (const int64_t[]){0, 5}), NEAP_EINVAL); /* over max */
+    assert_int_equal(neap_plan_run(plan, (const int64_t[]){0, 5, 0}), NEAP_EINVAL); /* over max */
     neap_context_clear_error(ctx);
     neap_array *now = neap_state_read(s);
     assert_int_equal(neap_eval(now), NEAP_OK);
@@ -228,6 +231,7 @@ static void test_plan_with_parameters(void **state)
     neap_release(x);
     neap_state_free(s);
     neap_param_free(at);
+    neap_param_free(from);
     neap_param_free(rows);
     close_context(ctx);
 }
