@@ -48,6 +48,9 @@ static int parse(cli_settings *s, int argc, char **argv)
 static int make_prompt(cli_task *t, int64_t count)
 {
     const neap_tokenizer *tokenizer = neap_model_tokenizer(t->model);
+    if (count > t->info.context_length)
+        return cli_failed("--pp %" PRId64 ": the model's context has %" PRId64 " positions", count,
+                          t->info.context_length);
     if (neap_ids_reserve(t->ctx, &t->ids, CLI_PROMPT_ROOM) != NEAP_OK)
         return cli_context_failed(t->ctx);
     if (t->settings->prompt || t->settings->ids) {

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* There is no context yet to ask for the text. */
 static int no_context(neap_status status)
@@ -15,11 +16,38 @@ static int no_context(neap_status status)
     return cli_failed("no context: %s", neap_status_text(status));
 }
 
+/* Devices and pipes may be named twice. */
+static bool same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    if (stat(a, &x) != 0)
+        return !strcmp(a, b);
+    return S_ISREG(x.st_mode) && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* An output must not be written over an input: the model would be lost, and its mapped pages with it. */
+static int check_outputs(const cli_settings *s, const char *model)
+{
+    const struct {
+        const char *option, *path;
+    } files[] = {{"-m", model}, {"--ids", s->ids}, {"--logits", s->logits}, {"--stats", s->stats}};
+    enum { FIRST_OUTPUT = 2, COUNT = sizeof files / sizeof files[0] };
+    for (int i = FIRST_OUTPUT; i < COUNT; i++)
+        for (int j = 0; j < i; j++)
+            if (files[i].path && files[j].path && same_file(files[i].path, files[j].path))
+                return cli_usage("%s %s: the same file as %s", files[i].option, files[i].path,
+                                 files[j].option);
+    return CLI_DONE;
+}
+
 int cli_task_open(cli_task *task, const cli_settings *settings, const char *path, int64_t threads)
 {
     *task = (cli_task){
         .settings = settings, .info = NEAP_MODEL_INFO_INIT, .plan = NEAP_SESSION_INFO_INIT};
     cli_stats_begin(&task->stats);
+    const int outputs = check_outputs(settings, path);
+    if (outputs != CLI_DONE)
+        return outputs;
     if (settings->stats && cli_check_writable("--stats", settings->stats) != CLI_DONE)
         return CLI_FAILED;
     neap_context_options options = NEAP_CONTEXT_OPTIONS_INIT;

@@ -49,4 +49,25 @@ END
 must 1 generate -m "$work/eps.gguf" -p hi
 grep -qx "neap: $work/eps.gguf: llama.attention.layer_norm_rms_epsilon is -1, expected 0 or more" "$work/err" ||
     fault "negative epsilon: $(cat "$work/err")"
+
+# An output is no input.
+cp $tiny "$work/model.gguf"
+echo '[1, 2]' >"$work/ids.json"
+ln "$work/model.gguf" "$work/link"
+clash() { # LINE ARGUMENTS
+    local line=$1
+    shift
+    must 2 generate -m "$work/model.gguf" -n 2 "$@"
+    [ "$(cat "$work/err")" = "neap: $line" ] || fault "$* says $(cat "$work/err")"
+}
+clash "--logits $work/model.gguf: the same file as -m" -p hi --logits "$work/model.gguf"
+clash "--stats $work/link: the same file as -m" -p hi --stats "$work/link"
+clash "--stats $work/ids.json: the same file as --ids" --ids "$work/ids.json" --stats "$work/ids.json"
+clash "--stats $work/new: the same file as --logits" -p hi --logits "$work/new" --stats "$work/new"
+same_files "outputs over inputs" $tiny "$work/model.gguf"
+
+# A size beyond the model is refused before anything of that size is taken.
+must 1 bench -m $tiny --pp 1073741824 --tg 1
+grep -qx "neap: --pp 1073741824: the model's context has 512 positions" "$work/err" ||
+    fault "a huge --pp: $(cat "$work/err")"
 finish
