@@ -36,9 +36,11 @@ void np_fail_prefix(neap_context *ctx, const char *format, ...)
     va_end(args);
     if (n < 0 || (size_t)n >= sizeof text - 3)
         return;
+    make_one_line(text);
+    if (!strncmp(ctx->error, text, (size_t)n) && !strncmp(ctx->error + n, ": ", 2))
+        return; /* it is named already */
     const int room = (int)sizeof text - n - 3; /* the old text is cut at its end, if at all */
     snprintf(text + n, sizeof text - (size_t)n, ": %.*s", room, ctx->error);
-    make_one_line(text);
     memcpy(ctx->error, text, sizeof text);
 }
 

@@ -16,6 +16,16 @@ static void test_a_message_is_one_line(void **state)
     neap_context_clear_error(ctx);
 }
 
+static void test_a_message_names_a_thing_once(void **state)
+{
+    (void)state;
+    const int64_t shape[1] = {4};
+    neap_array *y = neap_take(ramp(1, shape, 0, 1), neap_scalar(NEAP_I32, 9), 0);
+    assert_int_equal(neap_eval(y), NEAP_EINVAL);
+    assert_string_equal(neap_context_error(ctx), "take: index 9 (number 0), the axis has 4");
+    neap_context_clear_error(ctx);
+}
+
 static void test_rope_at_the_ends_of_its_offsets(void **state)
 {
     (void)state;
@@ -62,6 +72,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_a_message_is_one_line),
+        TEST(test_a_message_names_a_thing_once),
         TEST(test_rope_at_the_ends_of_its_offsets),
         TEST(test_empty_arrays_of_huge_extents),
     };
