@@ -94,6 +94,10 @@ static int64_t default_context(const cli_task *task, int64_t new_tokens)
 
 static int no_room(const cli_task *task, int64_t context)
 {
+    if (context >= task->info.context_length)
+        return cli_failed("the prompt has %zu tokens, the model has room for %" PRId64
+                          " positions and needs one more than the prompt: a shorter prompt would do",
+                          task->ids.count, context);
     return cli_failed(
         "the prompt has %zu tokens, the context has room for %" PRId64
         " positions and needs one more than the prompt: a larger -c (the model allows "
