@@ -1,9 +1,9 @@
 /* neap/array.h - arrays, scopes, states and runtime parameters.
  *
- * An array is a value (it has bytes) or a node: the promise of an op's result. Building a graph never
- * computes; neap_eval (plan.h) does. Functions that build return an array owned by the innermost open
- * scope of the calling thread, or NULL after storing the first error in that scope's context. NULL
- * inputs pass through, so a whole model can be built before the one check. */
+ * An array is a value (it has bytes) or a node: the promise of an op's result. Building a graph
+ * never computes; neap_eval (plan.h) does. Functions that build return an array owned by the
+ * innermost open scope of the calling thread, or NULL after storing the first error in that scope's
+ * context. NULL inputs pass through, so a whole model can be built before the one check. */
 #ifndef NEAP_ARRAY_H
 #define NEAP_ARRAY_H
 
@@ -22,8 +22,9 @@ typedef struct neap_param neap_param;
 
 /* ---- scopes ------------------------------------------------------------------------------- */
 
-/* Makes ctx the current context of this thread; arrays built from now on belong to this scope. Scopes
- * are popped in the opposite order. NEAP_ENOMEM, NEAP_ELIMIT (64 scopes deep), NEAP_ENOCONTEXT (NULL). */
+/* Makes ctx the current context of this thread; arrays built from now on belong to this scope.
+ * Scopes are popped in the opposite order. NEAP_ENOMEM, NEAP_ELIMIT (64 scopes deep),
+ * NEAP_ENOCONTEXT (NULL). */
 NEAP_API neap_status neap_scope_push(neap_context *ctx);
 /* Releases the scope's arrays; the context that was current before is current again. */
 NEAP_API void neap_scope_pop(neap_context *ctx);
@@ -68,25 +69,25 @@ NEAP_API void neap_array_set_name(neap_array *array, const char *name);
 
 /* ---- states ------------------------------------------------------------------------------- */
 
-/* A named mutable buffer, zero at first; bytes are taken at its first use. One reference is yours: free
- * it; what uses the state keeps it alive. NEAP_ESHAPE, NEAP_ENOMEM. */
+/* A named mutable buffer, zero at first; bytes are taken at its first use. One reference is yours:
+ * free it; what uses the state keeps it alive. NEAP_ESHAPE, NEAP_ENOMEM. */
 NEAP_API neap_status neap_state_new(neap_context *ctx, const char *name, neap_dtype dtype, int rank,
                                     const int64_t *shape, neap_state **out);
 NEAP_API void neap_state_free(neap_state *state);
 /* The state's contents after every write recorded so far. Evaluating it (or what uses it) after a
  * later write has run is NEAP_ESTALE. */
 NEAP_API neap_array *neap_state_read(neap_state *state);
-/* Records a write of `value` into target: neap_state_read(state) or a view (slice, transpose …) of it.
- * In place; shapes must agree; cast to the state's dtype. Runs with the next evaluation that touches
- * the state, or neap_state_flush. Returns the effect node. */
+/* Records a write of `value` into target: neap_state_read(state) or a view (slice, transpose …) of
+ * it. In place; shapes must agree; cast to the state's dtype. Runs with the next evaluation that
+ * touches the state, or neap_state_flush. Returns the effect node. */
 NEAP_API neap_array *neap_state_write(neap_array *target, neap_array *value);
 /* The same for rows beyond those in use (a cache that grows): if the evaluation fails they do not
  * exist, so the state is not poisoned and the step can be repeated. */
 NEAP_API neap_array *neap_state_append(neap_array *target, neap_array *value);
 /* Runs the writes recorded so far. */
 NEAP_API neap_status neap_state_flush(neap_state *state);
-/* Forgets recorded writes, zeroes the contents, lifts the poison. Reads and writes recorded before are
- * NEAP_ESTALE from then on. */
+/* Forgets recorded writes, zeroes the contents, lifts the poison. Reads and writes recorded before
+ * are NEAP_ESTALE from then on. */
 NEAP_API neap_status neap_state_reset(neap_state *state);
 NEAP_API uint64_t neap_state_bytes(const neap_state *state);
 

@@ -36,13 +36,16 @@ NEAP_API const char *neap_status_text(neap_status status);
 typedef struct neap_context neap_context;
 
 typedef struct neap_context_options {
-    size_t size;           /* sizeof(neap_context_options): lets an old program call a newer library */
-    uint64_t memory_limit; /* bytes; 0 = no limit, only counted */
-    int threads;           /* 0 = every processor that this process may use */
+    size_t size; /* sizeof(neap_context_options): lets an old program call a newer library */
+    uint64_t memory_limit;     /* bytes; 0 = no limit, only counted */
+    int threads;               /* 0 = every processor that this process may use */
     uint64_t plan_cache_bytes; /* cap of the plan cache of free-form evaluation; 0 = 32 MiB */
     int64_t fail_allocation;   /* testing: the n-th allocation (from 1) fails; 0 = never */
 } neap_context_options;
-#define NEAP_CONTEXT_OPTIONS_INIT {sizeof(neap_context_options), 0, 0, 0, 0}
+#define NEAP_CONTEXT_OPTIONS_INIT                \
+    {                                            \
+        sizeof(neap_context_options), 0, 0, 0, 0 \
+    }
 
 /* Makes a root context. `options` may be NULL. NEAP_EINVAL, NEAP_ENOMEM. */
 NEAP_API neap_status neap_context_new(const neap_context_options *options, neap_context **out);
@@ -57,8 +60,8 @@ NEAP_API neap_status neap_context_new_child(neap_context *parent,
 NEAP_API void neap_context_free(neap_context *ctx);
 
 /* The first error since the last clear: status, and text that names the thing, the value and the
- * limit. An evaluation that reports an error clears the status but leaves the text to be read, until
- * the next error or clear. */
+ * limit. Evaluations, runs of plans and calls of sessions return the error and so clear the status;
+ * the text stays to be read until the next error or clear. */
 NEAP_API neap_status neap_context_status(const neap_context *ctx);
 NEAP_API const char *neap_context_error(const neap_context *ctx);
 NEAP_API void neap_context_clear_error(neap_context *ctx);
@@ -83,16 +86,19 @@ typedef enum neap_memory_category {
 NEAP_API const char *neap_memory_category_name(neap_memory_category category);
 
 typedef struct neap_memory_info {
-    size_t size;      /* sizeof(neap_memory_info), set by the caller */
-    uint64_t active;  /* bytes in use */
-    uint64_t cached;  /* bytes held from the system but not in use; trim gives them back */
-    uint64_t peak;    /* the largest active + cached so far */
-    uint64_t mapped;  /* file-backed pages the system can drop; not inside `active` */
-    uint64_t limit;   /* 0 = none */
+    size_t size;     /* sizeof(neap_memory_info), set by the caller */
+    uint64_t active; /* bytes in use */
+    uint64_t cached; /* bytes held from the system but not in use; trim gives them back */
+    uint64_t peak;   /* the largest active + cached so far */
+    uint64_t mapped; /* file-backed pages the system can drop; not inside `active` */
+    uint64_t limit;  /* 0 = none */
     uint64_t active_by_category[NEAP_MEM_CATEGORIES];
     uint64_t peak_by_category[NEAP_MEM_CATEGORIES]; /* at the moment of `peak`; sums to it */
 } neap_memory_info;
-#define NEAP_MEMORY_INFO_INIT {.size = sizeof(neap_memory_info)}
+#define NEAP_MEMORY_INFO_INIT            \
+    {                                    \
+        .size = sizeof(neap_memory_info) \
+    }
 
 NEAP_API void neap_context_memory(const neap_context *ctx, neap_memory_info *info);
 /* Gives cached bytes back to the system. */

@@ -20,7 +20,8 @@
 extern "C" {
 #endif
 
-/* ---- models ----------------------------------------------------------------------------------- */
+/* ---- models -----------------------------------------------------------------------------------
+ */
 
 typedef struct neap_model neap_model;
 
@@ -40,7 +41,10 @@ typedef struct neap_model_info {
     float rope_base, norm_eps;
     bool tied_output; /* the output matrix is the token embedding */
 } neap_model_info;
-#define NEAP_MODEL_INFO_INIT {.size = sizeof(neap_model_info)}
+#define NEAP_MODEL_INFO_INIT            \
+    {                                   \
+        .size = sizeof(neap_model_info) \
+    }
 NEAP_API void neap_model_describe(const neap_model *model, neap_model_info *info);
 
 typedef struct neap_tensor_info {
@@ -52,14 +56,19 @@ typedef struct neap_tensor_info {
     int64_t shape[4]; /* row-major: outermost first */
     uint64_t bytes;
 } neap_tensor_info;
-#define NEAP_TENSOR_INFO_INIT {.size = sizeof(neap_tensor_info)}
-NEAP_API neap_status neap_model_tensor(const neap_model *model, int64_t index, neap_tensor_info *info);
+#define NEAP_TENSOR_INFO_INIT            \
+    {                                    \
+        .size = sizeof(neap_tensor_info) \
+    }
+NEAP_API neap_status neap_model_tensor(const neap_model *model, int64_t index,
+                                       neap_tensor_info *info);
 
 NEAP_API const neap_tokenizer *neap_model_tokenizer(const neap_model *model);
 /* The file's chat template, not terminated; *length 0 and NULL if it has none. */
 NEAP_API const char *neap_model_chat_template(const neap_model *model, size_t *length);
 
-/* ---- sessions --------------------------------------------------------------------------------- */
+/* ---- sessions ---------------------------------------------------------------------------------
+ */
 
 typedef struct neap_session neap_session;
 
@@ -71,20 +80,22 @@ typedef enum neap_weights_mode {
 
 typedef struct neap_session_options {
     size_t size;
-    int64_t context;    /* positions of the KV cache; 0 = the most that the limit and model allow */
-    int64_t chunk;      /* rows of a prefill step, a multiple of 64; 0 = 512 or the most that fits */
-    int64_t prompt;     /* longest prompt to come, if known (a chunk need not be longer); 0 = unknown */
-    bool decode;        /* tokens will be generated after the first: plan that too */
+    int64_t context; /* positions of the KV cache; 0 = the most that the limit and model allow */
+    int64_t chunk;   /* rows of a prefill step, a multiple of 64; 0 = 512 or the most that fits */
+    int64_t prompt; /* longest prompt to come, if known (a chunk need not be longer); 0 = unknown */
+    bool decode;    /* tokens will be generated after the first: plan that too */
     neap_dtype kv_type; /* NEAP_F16 or NEAP_F32 */
     neap_weights_mode weights;
-    uint64_t memory;    /* bytes: becomes the context's limit if the session fits; 0 = as it is */
+    uint64_t memory; /* bytes: becomes the context's limit if the session fits; 0 = as it is */
 } neap_session_options;
-#define NEAP_SESSION_OPTIONS_INIT                                                                  \
-    {.size = sizeof(neap_session_options), .decode = true, .kv_type = NEAP_F16}
+#define NEAP_SESSION_OPTIONS_INIT                                                 \
+    {                                                                             \
+        .size = sizeof(neap_session_options), .decode = true, .kv_type = NEAP_F16 \
+    }
 
-/* Plans. `options` may be NULL. A limit (of the context, or options->memory) that cannot hold the session
- * is NEAP_ENOMEM; the text names the least that would do and what takes it. Sessions of one model share
- * its weights: the first one's layout stays. NEAP_EINVAL, NEAP_EDTYPE: an option. */
+/* Plans. `options` may be NULL. A limit (of the context, or options->memory) that cannot hold the
+ * session is NEAP_ENOMEM; the text names the least that would do and what takes it. Sessions of one
+ * model share its weights: the first one's layout stays. NEAP_EINVAL, NEAP_EDTYPE: an option. */
 NEAP_API neap_status neap_session_new(neap_model *model, const neap_session_options *options,
                                       neap_session **out);
 NEAP_API void neap_session_free(neap_session *session);
@@ -100,14 +111,18 @@ typedef struct neap_session_info {
     uint64_t kv_bytes;
     neap_plan_info peak_plan; /* of the plan with the largest arena */
 } neap_session_info;
-#define NEAP_SESSION_INFO_INIT {.size = sizeof(neap_session_info)}
+#define NEAP_SESSION_INFO_INIT            \
+    {                                     \
+        .size = sizeof(neap_session_info) \
+    }
 NEAP_API void neap_session_describe(const neap_session *session, neap_session_info *info);
 /* What is alive at the peak: states, then the values of the plan with the largest arena. */
 NEAP_API void neap_session_at_peak(const neap_session *session,
                                    bool (*visit)(void *user, const neap_plan_alive *alive),
                                    void *user);
 
-/* Takes the planned bytes and repacks weights if so decided. Called by the first prefill otherwise. */
+/* Takes the planned bytes and repacks weights if so decided. Called by the first prefill otherwise.
+ */
 NEAP_API neap_status neap_session_start(neap_session *session);
 
 /* Appends tokens to the context, in chunks. NEAP_ELIMIT names both numbers if they do not fit;
@@ -115,42 +130,52 @@ NEAP_API neap_status neap_session_start(neap_session *session);
 NEAP_API neap_status neap_session_prefill(neap_session *session, const int32_t *ids, int64_t n);
 /* Appends one generated token (the decode step). */
 NEAP_API neap_status neap_session_step(neap_session *session, int32_t id);
-/* f32 [vocabulary]: the scores of the token after the last one appended. Rewritten by the next call. */
+/* f32 [vocabulary]: the scores of the token after the last one appended. Rewritten by the next
+ * call. */
 NEAP_API const float *neap_session_logits(const neap_session *session);
 NEAP_API int64_t neap_session_position(const neap_session *session); /* tokens in the context */
 /* Forgets tokens from `position` on. NEAP_EINVAL if it is beyond the present one. */
 NEAP_API neap_status neap_session_rewind(neap_session *session, int64_t position);
 
-/* ---- generation ------------------------------------------------------------------------------- */
+/* ---- generation -------------------------------------------------------------------------------
+ */
 
 typedef struct neap_generate_options {
     size_t size;
     int64_t max_tokens;
-    bool ignore_eos;    /* go on after an end token */
+    bool ignore_eos;       /* go on after an end token */
     neap_sampler *sampler; /* NULL: greedy */
-    /* Each new token as it is chosen, with the text that is complete now (may be empty; never half a
-     * character) and the logits it was chosen from. After the last one perhaps once more, with id -1 and
-     * no logits: the bytes of a character that stayed unfinished. Returning false stops. May be NULL. */
+    /* Each new token as it is chosen, with the text that is complete now (may be empty; never half
+     * a character) and the logits it was chosen from. After the last one perhaps once more, with id
+     * -1 and no logits: the bytes of a character that stayed unfinished. Returning false stops. May
+     * be NULL. */
     bool (*on_token)(void *user, int32_t id, const char *text, size_t length, const float *logits);
     void *user;
 } neap_generate_options;
-#define NEAP_GENERATE_OPTIONS_INIT {.size = sizeof(neap_generate_options), .max_tokens = 128}
+#define NEAP_GENERATE_OPTIONS_INIT                               \
+    {                                                            \
+        .size = sizeof(neap_generate_options), .max_tokens = 128 \
+    }
 
 typedef enum neap_finish { NEAP_FINISH_LENGTH, NEAP_FINISH_STOP, NEAP_FINISH_CALLER } neap_finish;
 
 typedef struct neap_generate_result {
     size_t size;
     int64_t prompt_tokens, generated_tokens; /* an end token is not counted and not shown */
-    double prompt_seconds;     /* prefill, to the first logits */
-    double generation_seconds; /* decode steps */
+    double prompt_seconds;                   /* prefill, to the first logits */
+    double generation_seconds;               /* decode steps */
     int64_t decode_steps;
     neap_finish finish;
 } neap_generate_result;
-#define NEAP_GENERATE_RESULT_INIT {.size = sizeof(neap_generate_result)}
+#define NEAP_GENERATE_RESULT_INIT            \
+    {                                        \
+        .size = sizeof(neap_generate_result) \
+    }
 
 /* Prefills the prompt (1 or more ids) and generates up to max_tokens or to the end of the session's
- * context. Takes nothing beyond what the session planned. `options` may be NULL. `result` (its size set
- * by the caller) is filled as far as it came, also on an error: that of prefill, step or sampler. */
+ * context. Takes nothing beyond what the session planned. `options` may be NULL. `result` (its size
+ * set by the caller) is filled as far as it came, also on an error: that of prefill, step or
+ * sampler. */
 NEAP_API neap_status neap_generate(neap_session *session, const int32_t *prompt, int64_t n,
                                    const neap_generate_options *options,
                                    neap_generate_result *result);

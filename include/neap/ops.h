@@ -33,8 +33,8 @@ NEAP_API neap_array *neap_round(neap_array *x); /* halves to even */
 NEAP_API neap_array *neap_add(neap_array *a, neap_array *b);
 NEAP_API neap_array *neap_sub(neap_array *a, neap_array *b); /* not for bool */
 NEAP_API neap_array *neap_mul(neap_array *a, neap_array *b);
-NEAP_API neap_array *neap_div(neap_array *a, neap_array *b); /* true division: floats */
-NEAP_API neap_array *neap_pow(neap_array *a, neap_array *b); /* floats */
+NEAP_API neap_array *neap_div(neap_array *a, neap_array *b);     /* true division: floats */
+NEAP_API neap_array *neap_pow(neap_array *a, neap_array *b);     /* floats */
 NEAP_API neap_array *neap_maximum(neap_array *a, neap_array *b); /* NaN wins */
 NEAP_API neap_array *neap_minimum(neap_array *a, neap_array *b);
 /* Comparisons and logic give bool. */
@@ -62,7 +62,8 @@ NEAP_API neap_array *neap_mean(neap_array *x, int axis, unsigned flags); /* inte
 /* NEAP_ESHAPE over an axis of extent 0, unless the result is empty. */
 NEAP_API neap_array *neap_max(neap_array *x, int axis, unsigned flags);
 NEAP_API neap_array *neap_min(neap_array *x, int axis, unsigned flags);
-NEAP_API neap_array *neap_argmax(neap_array *x, int axis, unsigned flags); /* i32; first of equals */
+NEAP_API neap_array *neap_argmax(neap_array *x, int axis,
+                                 unsigned flags); /* i32; first of equals */
 /* Over every axis: a 0-d array. */
 NEAP_API neap_array *neap_sum_all(neap_array *x);
 
@@ -71,19 +72,23 @@ NEAP_API neap_array *neap_sum_all(neap_array *x);
 NEAP_API neap_array *neap_softmax(neap_array *x, int axis);
 /* Over the last axis; weight [n] (and bias [n]) of x's dtype, or NULL. */
 NEAP_API neap_array *neap_rms_norm(neap_array *x, neap_array *weight, float eps);
-NEAP_API neap_array *neap_layer_norm(neap_array *x, neap_array *weight, neap_array *bias, float eps);
+NEAP_API neap_array *neap_layer_norm(neap_array *x, neap_array *weight, neap_array *bias,
+                                     float eps);
 
 typedef struct neap_rope_options {
     size_t size;
-    int rotary;           /* leading elements that turn; 0 = all */
-    bool interleaved;     /* pairs (2i, 2i+1); else halves (i, i + rotary/2) */
-    float base, scale;    /* angle = position * scale * base^(-2i/rotary) */
-    int64_t offset;       /* position of the first row */
+    int rotary;               /* leading elements that turn; 0 = all */
+    bool interleaved;         /* pairs (2i, 2i+1); else halves (i, i + rotary/2) */
+    float base, scale;        /* angle = position * scale * base^(-2i/rotary) */
+    int64_t offset;           /* position of the first row */
     neap_param *offset_param; /* added to offset when the plan runs; or NULL */
     neap_array *positions;    /* i32 [T] or [B, T] instead of an offset; or NULL */
     neap_array *freqs;        /* f32 [rotary/2] divisors instead of base; or NULL */
 } neap_rope_options;
-#define NEAP_ROPE_OPTIONS_INIT {.size = sizeof(neap_rope_options), .base = 10000.0f, .scale = 1.0f}
+#define NEAP_ROPE_OPTIONS_INIT                                             \
+    {                                                                      \
+        .size = sizeof(neap_rope_options), .base = 10000.0f, .scale = 1.0f \
+    }
 /* x [.., T, D]: up to two leading dimensions (batch, heads). */
 NEAP_API neap_array *neap_rope(neap_array *x, const neap_rope_options *options);
 
@@ -96,7 +101,10 @@ typedef struct neap_attention_options {
     neap_array *sinks;    /* f32 [H]: logits that only join the denominators; or NULL */
     bool positions_first; /* result [B, Tq, H * Dv] instead of [B, H, Tq, Dv] */
 } neap_attention_options;
-#define NEAP_ATTENTION_OPTIONS_INIT {.size = sizeof(neap_attention_options)}
+#define NEAP_ATTENTION_OPTIONS_INIT            \
+    {                                          \
+        .size = sizeof(neap_attention_options) \
+    }
 /* softmax(q k^T scale + mask) v without a score matrix. q [B, H, Tq, D], k [B, Hkv, Tk, D],
  * v [B, Hkv, Tk, Dv], H a multiple of Hkv; k may also be a cache in groups of 16 positions
  * [B, Hkv, Tk/16, D, 16] (neap_key_cache_write). A row that sees no key gives zeros. */
@@ -138,11 +146,13 @@ NEAP_API neap_status neap_split(neap_array *x, int n, int axis, neap_array **par
 NEAP_API neap_array *neap_pad(neap_array *x, const int64_t *before, const int64_t *after,
                               double value);
 NEAP_API neap_array *neap_contiguous(neap_array *x);
-/* Rows (along axis) at integer indices; negative ones count from the end; out of range is NEAP_EINVAL
- * when it runs. Rows of quantised weights come out as f32. */
+/* Rows (along axis) at integer indices; negative ones count from the end; out of range is
+ * NEAP_EINVAL when it runs. Rows of quantised weights come out as f32. */
 NEAP_API neap_array *neap_take(neap_array *x, neap_array *indices, int axis);
-/* Writes rows [Hkv, T, D] at positions param + 0.. of a key cache state [Hkv, C/16, D, 16]. Effect. */
-NEAP_API neap_array *neap_key_cache_write(neap_array *cache, neap_array *rows, neap_param *position);
+/* Writes rows [Hkv, T, D] at positions param + 0.. of a key cache state [Hkv, C/16, D, 16]. Effect.
+ */
+NEAP_API neap_array *neap_key_cache_write(neap_array *cache, neap_array *rows,
+                                          neap_param *position);
 
 /* ---- making --------------------------------------------------------------------------------- */
 NEAP_API neap_array *neap_arange(double start, double stop, double step, neap_dtype dtype);

@@ -1,6 +1,7 @@
 /* neap/plan.h - evaluation, and plans as objects.
  *
- * Evaluating means: take what the roots reach and the effects that are due, plan it, run the plan. */
+ * Evaluating means: take what the roots reach and the effects that are due, plan it, run the plan.
+ */
 #ifndef NEAP_PLAN_H
 #define NEAP_PLAN_H
 
@@ -20,9 +21,9 @@ typedef struct neap_plan neap_plan;
 
 typedef struct neap_plan_info {
     size_t size;
-    uint64_t peak_bytes;         /* arena + output blocks: what running it needs beside what is held */
-    uint64_t arena_bytes;        /* activations and scratch, placed */
-    uint64_t scratch_bytes;      /* the part of arena_bytes that scratch takes at the peak step */
+    uint64_t peak_bytes;    /* arena + output blocks: what running it needs beside what is held */
+    uint64_t arena_bytes;   /* activations and scratch, placed */
+    uint64_t scratch_bytes; /* the part of arena_bytes that scratch takes at the peak step */
     uint64_t largest_live_bytes; /* lower bound of arena_bytes for this order */
     uint64_t output_bytes;       /* the roots' own blocks */
     uint64_t state_bytes;        /* states that the plan touches and that have no bytes yet */
@@ -30,16 +31,19 @@ typedef struct neap_plan_info {
     int64_t steps, peak_step, merged, copies;
     double plan_seconds;
 } neap_plan_info;
-#define NEAP_PLAN_INFO_INIT {.size = sizeof(neap_plan_info)}
+#define NEAP_PLAN_INFO_INIT            \
+    {                                  \
+        .size = sizeof(neap_plan_info) \
+    }
 
 /* Plans the roots and the pending effects that they reach, for running many times. Recorded writes
  * that it takes are no longer pending. Values that the graph uses are kept by reference and read at
  * each run: refill them through neap_array_mutable. Nothing of the arena is allocated yet. */
 NEAP_API neap_status neap_plan_make(neap_context *ctx, int n_roots, neap_array *const *roots,
                                     int n_params, neap_param *const *params, neap_plan **out);
-/* Runs it: values[i] becomes params[i]'s value; NULL if there are none. NEAP_EINVAL for a value out of
- * range, NEAP_EPOISONED, NEAP_ENOMEM as neap_eval, or what a step found. Until the error is cleared, it
- * is returned again. */
+/* Runs it: values[i] becomes params[i]'s value; NULL if there are none. NEAP_EINVAL for a value out
+ * of range, NEAP_EPOISONED, NEAP_ENOMEM as neap_eval, or what a step found; the plan can be run
+ * again. */
 NEAP_API neap_status neap_plan_run(neap_plan *plan, const int64_t *values);
 /* The i-th root's value after a run; its bytes are rewritten by the next one. */
 NEAP_API const neap_array *neap_plan_output(const neap_plan *plan, int i);
@@ -58,7 +62,8 @@ typedef struct neap_plan_alive {
 } neap_plan_alive;
 /* Calls visit for each; stops when it returns false. */
 NEAP_API void neap_plan_at_peak(const neap_plan *plan,
-                                bool (*visit)(void *user, const neap_plan_alive *alive), void *user);
+                                bool (*visit)(void *user, const neap_plan_alive *alive),
+                                void *user);
 
 /* Counters of the context: evaluations planned, cache hits, seconds spent planning, steps run. */
 typedef struct neap_eval_stats {
@@ -66,7 +71,10 @@ typedef struct neap_eval_stats {
     uint64_t plans, plan_cache_hits, steps, runs;
     double plan_seconds;
 } neap_eval_stats;
-#define NEAP_EVAL_STATS_INIT {.size = sizeof(neap_eval_stats)}
+#define NEAP_EVAL_STATS_INIT            \
+    {                                   \
+        .size = sizeof(neap_eval_stats) \
+    }
 NEAP_API void neap_context_eval_stats(const neap_context *ctx, neap_eval_stats *stats);
 
 #ifdef __cplusplus

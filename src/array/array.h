@@ -70,7 +70,7 @@ struct neap_array {
     uint64_t sequence; /* program order within the process */
     neap_array *link;  /* next in the scope's list, or in a worklist while being released */
     char *name;
-    neap_array **in;   /* of a view: the view it was made from, if that waits for something */
+    neap_array **in; /* of a view: the view it was made from, if that waits for something */
     neap_array *in_inline[NP_INLINE_INPUTS];
     int64_t shape[NEAP_MAX_RANK], strides[NEAP_MAX_RANK];
     _Alignas(8) uint8_t attr[NP_ATTR_BYTES]; /* the op's own; unused bytes are zero */
@@ -109,7 +109,7 @@ struct np_op {
     int arity; /* -1: any number */
     uint32_t flags;
     uint32_t overwrites; /* bit i: the output may take over the bytes of input i, of equal size */
-    bool (*infer)(neap_array *out); /* sets dtype, rank, shape; false after np_op_fail */
+    bool (*infer)(neap_array *out);           /* sets dtype, rank, shape; false after np_op_fail */
     size_t (*scratch)(const np_call *shapes); /* bytes at these shapes; pure; NULL: none */
     neap_status (*run)(const np_call *call);
     bool absorbs_extent; /* takes inputs whose extent is set at run time, gives a fixed one */
@@ -125,11 +125,12 @@ neap_array *np_array_new(neap_context *ctx);
 /* A node: NULL if an input is NULL or infer refuses. attr may be NULL; strides become row-major. */
 neap_array *np_node(const np_op *op, uint32_t n_in, neap_array *const *in, const void *attr,
                     size_t attr_bytes);
-/* A view of x's storage; offset counts from x's own first element. dtype, shift and what x waits for
- * are x's; no extent is set at run time: np_set_extent gives it one. */
+/* A view of x's storage; offset counts from x's own first element. dtype, shift and what x waits
+ * for are x's; no extent is set at run time: np_set_extent gives it one. */
 neap_array *np_view(neap_array *x, int rank, const int64_t *shape, const int64_t *strides,
                     int64_t offset);
-/* Gives dimension `dim` an extent that is read from `param` at run time; its shape is the capacity. */
+/* Gives dimension `dim` an extent that is read from `param` at run time; its shape is the capacity.
+ */
 void np_set_extent(neap_array *a, int dim, neap_param *param);
 void np_scope_add(neap_context *ctx, neap_array *a);
 /* Makes `node` the latest recorded write of `state`. */
@@ -172,7 +173,13 @@ bool np_is_integer(neap_dtype dtype); /* signed or unsigned, not bool */
 bool np_op_fail(neap_array *out, neap_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The storage at the end of a view: x itself or its base. */
-static inline neap_array *np_storage(neap_array *x) { return x->base ? x->base : x; }
-static inline const neap_array *np_storage_const(const neap_array *x) { return x->base ? x->base : x; }
+static inline neap_array *np_storage(neap_array *x)
+{
+    return x->base ? x->base : x;
+}
+static inline const neap_array *np_storage_const(const neap_array *x)
+{
+    return x->base ? x->base : x;
+}
 
 #endif

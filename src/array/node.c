@@ -47,8 +47,13 @@ np_buffer *np_buffer_over(neap_context *ctx, void *data, uint64_t bytes,
     np_buffer *b = np_calloc(ctx, NEAP_MEM_GRAPH, sizeof *b);
     if (!b)
         return NULL;
-    *b = (np_buffer){.refs = 1, .ctx = ctx, .data = data, .bytes = bytes, .borrowed = true,
-                     .release = release, .user = user};
+    *b = (np_buffer){.refs = 1,
+                     .ctx = ctx,
+                     .data = data,
+                     .bytes = bytes,
+                     .borrowed = true,
+                     .release = release,
+                     .user = user};
     return b;
 }
 
@@ -278,9 +283,10 @@ static neap_array *value(neap_dtype dtype, int rank, const int64_t *shape, uint6
         if (rank)
             memcpy(t.shape, shape, (size_t)rank * sizeof *shape);
         char text[NP_SHAPE_TEXT];
-        np_fail(ctx, NEAP_ESHAPE,
-                "%s: extents must be 0 or more, at most 2^62 in all, quantised rows in whole blocks",
-                np_shape_text(&t, text));
+        np_fail(
+            ctx, NEAP_ESHAPE,
+            "%s: extents must be 0 or more, at most 2^62 in all, quantised rows in whole blocks",
+            np_shape_text(&t, text));
         return NULL;
     }
     neap_array *a = np_array_new(ctx);
@@ -316,7 +322,8 @@ neap_array *neap_array_from(neap_dtype dtype, int rank, const int64_t *shape, co
     if (!a || !bytes)
         return a;
     if (!data) {
-        np_fail(a->ctx, NEAP_EINVAL, "a value of %llu bytes from no data", (unsigned long long)bytes);
+        np_fail(a->ctx, NEAP_EINVAL, "a value of %llu bytes from no data",
+                (unsigned long long)bytes);
         return NULL;
     }
     memcpy(a->buffer->data, data, bytes);
@@ -339,11 +346,26 @@ neap_array *neap_array_over(neap_dtype dtype, int rank, const int64_t *shape, co
     return a && a->buffer ? a : NULL;
 }
 
-neap_dtype neap_array_dtype(const neap_array *a) { return a ? (neap_dtype)a->dtype : NEAP_BOOL; }
-int neap_array_rank(const neap_array *a) { return a ? a->rank : 0; }
-const int64_t *neap_array_shape(const neap_array *a) { return a ? a->shape : NULL; }
-const int64_t *neap_array_strides(const neap_array *a) { return a ? a->strides : NULL; }
-int64_t neap_array_size(const neap_array *a) { return a ? np_size(a->rank, a->shape) : 0; }
+neap_dtype neap_array_dtype(const neap_array *a)
+{
+    return a ? (neap_dtype)a->dtype : NEAP_BOOL;
+}
+int neap_array_rank(const neap_array *a)
+{
+    return a ? a->rank : 0;
+}
+const int64_t *neap_array_shape(const neap_array *a)
+{
+    return a ? a->shape : NULL;
+}
+const int64_t *neap_array_strides(const neap_array *a)
+{
+    return a ? a->strides : NULL;
+}
+int64_t neap_array_size(const neap_array *a)
+{
+    return a ? np_size(a->rank, a->shape) : 0;
+}
 
 uint64_t neap_array_bytes(const neap_array *a)
 {

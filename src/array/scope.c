@@ -7,8 +7,8 @@ enum { MAX_SCOPES = 64 };
 
 typedef struct np_scopes {
     int depth;
-    neap_array *first[MAX_SCOPES];       /* through `link` */
-    neap_context *previous[MAX_SCOPES];  /* current context before the push */
+    neap_array *first[MAX_SCOPES];      /* through `link` */
+    neap_context *previous[MAX_SCOPES]; /* current context before the push */
 } np_scopes;
 
 static _Thread_local neap_context *current;

@@ -14,8 +14,11 @@ static bool read_infer(neap_array *out)
     return true;
 }
 
-const np_op np_op_state_read = {.name = "state_read", .arity = 0, .flags = NP_OP_STATE_READ,
-                                .infer = read_infer, .no_grad = "a state is a constant"};
+const np_op np_op_state_read = {.name = "state_read",
+                                .arity = 0,
+                                .flags = NP_OP_STATE_READ,
+                                .infer = read_infer,
+                                .no_grad = "a state is a constant"};
 
 neap_status neap_state_new(neap_context *ctx, const char *name, neap_dtype dtype, int rank,
                            const int64_t *shape, neap_state **out)

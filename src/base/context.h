@@ -29,13 +29,18 @@ struct neap_context {
     void *slot[NP_SLOTS];
     void (*slot_free[NP_SLOTS])(neap_context *ctx, void *p);
     void (*slot_trim)(neap_context *ctx); /* eval/: lets go of the idle arena */
-    neap_status status; /* first error since the last clear */
+    neap_status status;                   /* first error since the last clear */
     char error[768];
 };
 
-/* Stores the first error (a later one does not replace it) and returns `status`. ctx may be NULL. */
+/* Stores the first error (a later one does not replace it) and returns `status`. ctx may be NULL.
+ */
 neap_status np_fail(neap_context *ctx, neap_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* For a public call that returns its status: the error is reported, so the context can be used
+ * again; its text stays readable until the next error or clear. */
+neap_status np_report(neap_context *ctx, neap_status status);
 
 /* Puts "what: " before the stored error's text, so the message names the file or op at fault. */
 void np_fail_prefix(neap_context *ctx, const char *format, ...)

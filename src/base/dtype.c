@@ -2,7 +2,7 @@
 #include "neap/dtype.h"
 
 static const neap_dtype_info table[NEAP_DTYPE_SPAN] = {
-#define NEAP_DTYPE(name, value, text, class, elements, bytes)                                      \
+#define NEAP_DTYPE(name, value, text, class, elements, bytes) \
     [value] = {text, NEAP_CLASS_##class, elements, bytes},
 #include "neap/dtypes.def"
 #undef NEAP_DTYPE

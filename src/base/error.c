@@ -25,6 +25,12 @@ neap_status np_fail(neap_context *ctx, neap_status status, const char *format, .
     return status;
 }
 
+neap_status np_report(neap_context *ctx, neap_status status)
+{
+    ctx->status = NEAP_OK;
+    return status;
+}
+
 void np_fail_prefix(neap_context *ctx, const char *format, ...)
 {
     if (!ctx || ctx->status == NEAP_OK)

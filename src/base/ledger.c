@@ -71,7 +71,8 @@ static void add(np_ledger *l, int64_t held, np_category c, int64_t active, int64
     }
 }
 
-/* The ledger of the chain that `bytes` more would take over its limit, or NULL after booking them. */
+/* The ledger of the chain that `bytes` more would take over its limit, or NULL after booking them.
+ */
 static np_ledger *hold(np_ledger *l, uint64_t bytes, np_category c, bool idle)
 {
     for (np_ledger *p = l; p; p = p->parent) {
@@ -408,7 +409,8 @@ void np_free_sized(neap_context *ctx, np_category c, void *p)
     np_free(ctx, c, block, n);
 }
 
-/* ---- held between uses ------------------------------------------------------------------------ */
+/* ---- held between uses ------------------------------------------------------------------------
+ */
 
 void np_ledger_set_idle(neap_context *ctx, np_category c, uint64_t bytes)
 {
@@ -438,7 +440,8 @@ void np_ledger_recategorise(neap_context *ctx, np_category from, np_category to,
     add(&ctx->ledger, 0, to, (int64_t)bytes, 0);
 }
 
-/* ---- public face ------------------------------------------------------------------------------ */
+/* ---- public face ------------------------------------------------------------------------------
+ */
 
 void neap_context_memory(const neap_context *ctx, neap_memory_info *info)
 {

@@ -1,12 +1,13 @@
 /* ledger.h - every byte that Neap allocates goes through here.
  *
  * Blocks over 16 KiB are whole pages from the system; smaller ones are slots of 64 KiB slab chunks,
- * one size class a chunk. Sizes are rounded to 64 bytes at least, the rounding is counted, and every
- * pointer is 64-byte aligned. A block is freed with the size it was asked with.
+ * one size class a chunk. Sizes are rounded to 64 bytes at least, the rounding is counted, and
+ * every pointer is 64-byte aligned. A block is freed with the size it was asked with.
  *
  *   held = active + cached = what was taken from the system
  *
- * A child's held, active and idle bytes are charged to its parents too. One lock is held at a time. */
+ * A child's held, active and idle bytes are charged to its parents too. One lock is held at a time.
+ */
 #ifndef NP_LEDGER_H
 #define NP_LEDGER_H
 
@@ -32,7 +33,7 @@ typedef struct np_ledger {
     uint64_t peak;
     uint64_t peak_by_category[NEAP_MEM_CATEGORIES];
     np_counters now;
-    int64_t fail_countdown; /* testing: allocation number that fails; 0 = off */
+    int64_t fail_countdown;                 /* testing: allocation number that fails; 0 = off */
     struct np_chunk *open[NP_SLAB_CLASSES]; /* chunks with a free slot */
     struct np_chunk *full[NP_SLAB_CLASSES];
 } np_ledger;
@@ -51,10 +52,14 @@ uint64_t np_ledger_held(np_ledger *ledger);
 void *np_alloc(neap_context *ctx, np_category category, size_t bytes);
 void *np_calloc(neap_context *ctx, np_category category, size_t bytes);
 void np_free(neap_context *ctx, np_category category, void *p, size_t bytes); /* p may be NULL */
-/* Whole pages whatever the size: what it takes is known beforehand (np_pages), slab chunks are not. */
+/* Whole pages whatever the size: what it takes is known beforehand (np_pages), slab chunks are not.
+ */
 void *np_alloc_pages(neap_context *ctx, np_category category, uint64_t bytes); /* zero */
 void np_free_pages(neap_context *ctx, np_category category, void *p, uint64_t bytes);
-static inline uint64_t np_pages(uint64_t bytes) { return bytes ? (bytes + 4095) / 4096 * 4096 : 4096; }
+static inline uint64_t np_pages(uint64_t bytes)
+{
+    return bytes ? (bytes + 4095) / 4096 * 4096 : 4096;
+}
 /* Grows an array of `*capacity` elements to at least `need`; keeps contents. false: ENOMEM. */
 bool np_grow(neap_context *ctx, np_category category, void *array_pointer, size_t *capacity,
              size_t need, size_t element);
@@ -64,8 +69,10 @@ void *np_alloc_sized(neap_context *ctx, np_category category, size_t bytes);
 void np_free_sized(neap_context *ctx, np_category category, void *p);
 
 /* Pages that are held between uses: moves bytes between active and idle. */
-void np_ledger_set_idle(neap_context *ctx, np_category category, uint64_t bytes);   /* active -> idle */
-void np_ledger_set_active(neap_context *ctx, np_category category, uint64_t bytes); /* idle -> active */
+void np_ledger_set_idle(neap_context *ctx, np_category category,
+                        uint64_t bytes); /* active -> idle */
+void np_ledger_set_active(neap_context *ctx, np_category category,
+                          uint64_t bytes); /* idle -> active */
 /* If what is held now is the peak, its record counts `bytes` of `from` as `to`: an arena is taken
  * whole and split into activations and scratch by the plan. */
 void np_ledger_note_peak(neap_context *ctx, np_category from, np_category to, uint64_t bytes);

@@ -8,7 +8,10 @@ static uint32_t rotate(uint32_t x, int r)
 
 void np_threefry(np_random_key key, uint32_t c0, uint32_t c1, uint32_t out[2])
 {
-    static const uint8_t rotation[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
+    static const uint8_t rotation[2][4] = {
+        {13, 15, 26, 6 },
+        {17, 29, 16, 24}
+    };
     const uint32_t ks[3] = {key.k[0], key.k[1], 0x1BD11BDAu ^ key.k[0] ^ key.k[1]};
     uint32_t x0 = c0 + ks[0], x1 = c1 + ks[1];
     for (uint32_t i = 0; i < 5; i++) {

@@ -15,7 +15,9 @@ void np_threefry(np_random_key key, uint32_t c0, uint32_t c1, uint32_t out[2]);
 /* The key of a seed: high word, low word. */
 static inline np_random_key np_random_seed(uint64_t seed)
 {
-    return (np_random_key){{(uint32_t)(seed >> 32), (uint32_t)seed}};
+    return (np_random_key){
+        {(uint32_t)(seed >> 32), (uint32_t)seed}
+    };
 }
 
 /* Word `i` of a stream of `n` words: the first half of the words are first outputs, the second half

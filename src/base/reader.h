@@ -20,8 +20,14 @@ static inline np_reader np_reader_over(const void *data, uint64_t bytes)
     return (np_reader){data, data, (const uint8_t *)data + bytes};
 }
 
-static inline uint64_t np_reader_offset(const np_reader *r) { return (uint64_t)(r->p - r->start); }
-static inline uint64_t np_reader_left(const np_reader *r) { return (uint64_t)(r->end - r->p); }
+static inline uint64_t np_reader_offset(const np_reader *r)
+{
+    return (uint64_t)(r->p - r->start);
+}
+static inline uint64_t np_reader_left(const np_reader *r)
+{
+    return (uint64_t)(r->end - r->p);
+}
 
 static inline bool np_read_bytes(np_reader *r, uint64_t n, np_bytes *out)
 {
@@ -43,10 +49,22 @@ static inline bool np_read_copy(np_reader *r, void *out, uint64_t n)
 }
 
 /* Little-endian scalars; the supported machines are little-endian. */
-static inline bool np_read_u8(np_reader *r, uint8_t *v) { return np_read_copy(r, v, 1); }
-static inline bool np_read_u16(np_reader *r, uint16_t *v) { return np_read_copy(r, v, 2); }
-static inline bool np_read_u32(np_reader *r, uint32_t *v) { return np_read_copy(r, v, 4); }
-static inline bool np_read_u64(np_reader *r, uint64_t *v) { return np_read_copy(r, v, 8); }
+static inline bool np_read_u8(np_reader *r, uint8_t *v)
+{
+    return np_read_copy(r, v, 1);
+}
+static inline bool np_read_u16(np_reader *r, uint16_t *v)
+{
+    return np_read_copy(r, v, 2);
+}
+static inline bool np_read_u32(np_reader *r, uint32_t *v)
+{
+    return np_read_copy(r, v, 4);
+}
+static inline bool np_read_u64(np_reader *r, uint64_t *v)
+{
+    return np_read_copy(r, v, 8);
+}
 
 /* a * b, false when it does not fit. */
 static inline bool np_mul_size(uint64_t a, uint64_t b, uint64_t *out)

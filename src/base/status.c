@@ -4,7 +4,9 @@
 const char *neap_status_name(neap_status status)
 {
     switch (status) {
-#define NEAP_STATUS(name, value, text) case NEAP_##name: return "NEAP_" #name;
+#define NEAP_STATUS(name, value, text) \
+    case NEAP_##name:                  \
+        return "NEAP_" #name;
 #include "neap/status.def"
 #undef NEAP_STATUS
     }
@@ -14,7 +16,9 @@ const char *neap_status_name(neap_status status)
 const char *neap_status_text(neap_status status)
 {
     switch (status) {
-#define NEAP_STATUS(name, value, text) case NEAP_##name: return text;
+#define NEAP_STATUS(name, value, text) \
+    case NEAP_##name:                  \
+        return text;
 #include "neap/status.def"
 #undef NEAP_STATUS
     }

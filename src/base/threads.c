@@ -36,8 +36,8 @@ struct np_pool {
     np_task task;
     void *arg;
     bool stop;
-    np_gate start;                /* one up for each job */
-    np_gate generation;           /* one up for each barrier passed */
+    np_gate start;      /* one up for each job */
+    np_gate generation; /* one up for each barrier passed */
     _Alignas(64) atomic_int arrived;
     np_lane lane[];
 };

@@ -1,9 +1,9 @@
 /* threads.h - the thread pool: fork, static shares, barrier, join.
  *
- * A pool has `lanes` threads; the caller is lane 0. np_pool_run calls task(arg, lane, lanes) once on
- * every lane and returns when all have returned. Within a task, np_pool_barrier waits for all lanes.
- * Waiting spins a little, then sleeps in a futex: a language model needs about 200 joins a token.
- * Stacks come from the ledger (host), 256 KiB each. Tasks must not call np_pool_run. */
+ * A pool has `lanes` threads; the caller is lane 0. np_pool_run calls task(arg, lane, lanes) once
+ * on every lane and returns when all have returned. Within a task, np_pool_barrier waits for all
+ * lanes. Waiting spins a little, then sleeps in a futex: a language model needs about 200 joins a
+ * token. Stacks come from the ledger (host), 256 KiB each. Tasks must not call np_pool_run. */
 #ifndef NP_THREADS_H
 #define NP_THREADS_H
 

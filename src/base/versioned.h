@@ -1,5 +1,6 @@
-/* versioned.h - public structs whose first field is their size, so that an old program can call a newer
- * library: options are read as far as the caller's struct goes, what is told is written as far. */
+/* versioned.h - public structs whose first field is their size, so that an old program can call a
+ * newer library: options are read as far as the caller's struct goes, what is told is written as
+ * far. */
 #ifndef NP_VERSIONED_H
 #define NP_VERSIONED_H
 
@@ -16,7 +17,8 @@ static inline neap_status np_take_options(neap_context *ctx, const char *what, c
         return NEAP_OK;
     memcpy(&n, given, sizeof n);
     if (n < sizeof n || n > size)
-        return np_fail(ctx, NEAP_EINVAL, "%s options: size %zu, expected at most %zu", what, n, size);
+        return np_fail(ctx, NEAP_EINVAL, "%s options: size %zu, expected at most %zu", what, n,
+                       size);
     memcpy(options, given, n);
     return NEAP_OK;
 }

@@ -20,10 +20,12 @@ typedef struct evaluation {
     np_buffer **outputs;
 } evaluation;
 
-/* ---- binding a plan to this graph ------------------------------------------------------------- */
+/* ---- binding a plan to this graph -------------------------------------------------------------
+ */
 
-/* A plan found in the cache was made from another graph of the same structure: its values and states
- * are the ones at the same entries of this one. Both tables were filled in order of first use. */
+/* A plan found in the cache was made from another graph of the same structure: its values and
+ * states are the ones at the same entries of this one. Both tables were filled in order of first
+ * use. */
 static bool bind_tables(evaluation *v)
 {
     const neap_plan *p = v->plan;
@@ -55,7 +57,8 @@ static neap_status take_outputs(evaluation *v)
     return NEAP_OK;
 }
 
-/* ---- afterwards --------------------------------------------------------------------------------- */
+/* ---- afterwards ---------------------------------------------------------------------------------
+ */
 
 static bool covers(const neap_array *target, const neap_state *s)
 {
@@ -75,7 +78,8 @@ static void effect_done(neap_array *a)
     }
 }
 
-/* Roots get their buffers, effects are finished; twins of a root copy nothing: they have own outputs. */
+/* Roots get their buffers, effects are finished; twins of a root copy nothing: they have own
+ * outputs. */
 static void finish(evaluation *v)
 {
     const neap_plan *p = v->plan;
@@ -107,7 +111,8 @@ static void let_go(evaluation *v)
     np_graph_free(&v->graph);
 }
 
-/* ---- one evaluation -------------------------------------------------------------------------------- */
+/* ---- one evaluation
+ * -------------------------------------------------------------------------------- */
 
 static neap_status find_or_build(evaluation *v)
 {
@@ -189,6 +194,8 @@ neap_status neap_eval_all(int n, neap_array *const *roots)
             ctx = roots[i]->ctx;
     if (!ctx)
         return NEAP_OK;
+    if (ctx->status != NEAP_OK) /* building something failed before: that is told first */
+        return np_report(ctx, ctx->status);
     size_t bytes = (size_t)n * sizeof(neap_array *);
     evaluation v = {.ctx = ctx};
     v.roots = np_alloc(ctx, NEAP_MEM_GRAPH, bytes);
@@ -198,8 +205,7 @@ neap_status neap_eval_all(int n, neap_array *const *roots)
         status = v.n_roots ? evaluate(&v) : NEAP_OK;
         np_free(ctx, NEAP_MEM_GRAPH, v.roots, bytes);
     }
-    ctx->status = NEAP_OK; /* reported: the context can be used again, the text stays readable */
-    return status;
+    return np_report(ctx, status);
 }
 
 neap_status neap_eval(neap_array *root)

@@ -1,4 +1,5 @@
-/* plan_object.c - plans that the user holds: made once, run many times with new parameter values. */
+/* plan_object.c - plans that the user holds: made once, run many times with new parameter values.
+ */
 #include <string.h>
 
 #include "base/versioned.h"
@@ -39,7 +40,8 @@ static neap_status make_outputs(neap_plan *p, const np_graph *g)
         memcpy(a->shape, root->shape, sizeof a->shape);
         np_row_major(a->rank, a->shape, a->strides);
         p->outputs[i] = neap_retain(a);
-        a->buffer = p->buffers[i] = np_buffer_reserve(p->ctx, NEAP_MEM_ACTIVATIONS, p->output_bytes[i]);
+        a->buffer = p->buffers[i] =
+            np_buffer_reserve(p->ctx, NEAP_MEM_ACTIVATIONS, p->output_bytes[i]);
         if (!a->buffer)
             status = NEAP_ENOMEM;
     }
@@ -132,7 +134,8 @@ static neap_status check_states(const neap_plan *p)
         const neap_state *s = p->states[i];
         if (s->last)
             return np_fail(p->ctx, NEAP_EINVAL,
-                           "state %s has recorded writes that have not run: flush it first", s->name);
+                           "state %s has recorded writes that have not run: flush it first",
+                           s->name);
         if (s->poisoned)
             return np_fail(p->ctx, NEAP_EPOISONED,
                            "state %s was left half-written by a failed evaluation", s->name);
@@ -140,7 +143,7 @@ static neap_status check_states(const neap_plan *p)
     return NEAP_OK;
 }
 
-neap_status neap_plan_run(neap_plan *p, const int64_t *values)
+static neap_status prepare(neap_plan *p, const int64_t *values)
 {
     neap_context *ctx = p->ctx;
     neap_status status = ctx->status;
@@ -155,15 +158,22 @@ neap_status neap_plan_run(neap_plan *p, const int64_t *values)
         if (status == NEAP_OK)
             bind(p);
     }
+    return status;
+}
+
+neap_status neap_plan_run(neap_plan *p, const int64_t *values)
+{
+    neap_context *ctx = p->ctx;
+    neap_status status = prepare(p, values);
     if (status != NEAP_OK)
-        return status;
+        return np_report(ctx, status);
     status = np_run_steps(p, p->states);
     for (uint32_t i = 0; i < p->n_states; i++)
         p->states[i]->written = p->states[i]->done += p->state_writes[i];
     np_engine *e = np_engine_of(ctx);
     e->stats.runs++;
     e->stats.steps += p->n_steps;
-    return status;
+    return np_report(ctx, status);
 }
 
 const neap_array *neap_plan_output(const neap_plan *p, int i)
@@ -197,8 +207,8 @@ void neap_plan_at_peak(const neap_plan *p, bool (*visit)(void *user, const neap_
             const np_block *owner = &p->blocks[p->blocks[b].owner];
             if (owner->last < at || p->blocks[b].last < at || p->blocks[b].bytes == 0)
                 continue;
-            neap_plan_alive a = {.name = part ? "scratch" : s->name, .op = s->op->name,
-                                 .bytes = p->blocks[b].bytes};
+            neap_plan_alive a = {
+                .name = part ? "scratch" : s->name, .op = s->op->name, .bytes = p->blocks[b].bytes};
             if (!part) {
                 a.rank = s->out->rank;
                 a.dtype = (neap_dtype)s->out->dtype;

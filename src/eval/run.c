@@ -43,10 +43,14 @@ static uint8_t *storage_of(const neap_plan *p, const np_plan_operand *o, const n
                            uint8_t *arena)
 {
     switch (o->kind) {
-    case NP_IN_VALUE: return with->values[o->source]->buffer->data;
-    case NP_IN_STATE: return with->states[o->source]->buffer->data;
-    case NP_IN_ARENA: return arena ? arena + p->blocks[o->source].offset : NULL;
-    default: return with->outputs[o->source] ? with->outputs[o->source]->data : NULL;
+    case NP_IN_VALUE:
+        return with->values[o->source]->buffer->data;
+    case NP_IN_STATE:
+        return with->states[o->source]->buffer->data;
+    case NP_IN_ARENA:
+        return arena ? arena + p->blocks[o->source].offset : NULL;
+    default:
+        return with->outputs[o->source] ? with->outputs[o->source]->data : NULL;
     }
 }
 
@@ -126,9 +130,14 @@ neap_status np_run_steps(neap_plan *p, neap_state *const *states)
     uint8_t *arena = np_arena_begin(ctx, p->info.scratch_bytes);
     for (uint32_t i = 0; i < p->n_steps; i++) {
         const np_step *s = &p->steps[i];
-        np_call call = {.ctx = ctx, .op = s->op, .attr = s->attr, .n_in = s->n_in, .in = s->in,
+        np_call call = {.ctx = ctx,
+                        .op = s->op,
+                        .attr = s->attr,
+                        .n_in = s->n_in,
+                        .in = s->in,
                         .out = s->out,
-                        .scratch = s->scratch == NP_NONE ? NULL : arena + p->blocks[s->scratch].offset};
+                        .scratch =
+                            s->scratch == NP_NONE ? NULL : arena + p->blocks[s->scratch].offset};
         status = s->op->run(&call);
         if (status != NEAP_OK) {
             np_fail_prefix(ctx, "%s", s->name);

@@ -7,7 +7,8 @@
 #include "models/model.h"
 #include "neap/ops.h"
 
-/* ---- opening ---------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------------
+ */
 
 static neap_status read_u32(const neap_model *m, const char *key, np_gguf_need need, int64_t *out)
 {
@@ -22,8 +23,8 @@ static neap_status check_range(const neap_model *m, const char *key, int64_t v, 
 {
     if (v >= low && v <= high)
         return NEAP_OK;
-    return np_fail(m->ctx, NEAP_EFORMAT, "%s: %s is %lld, expected %lld to %lld", m->gguf->name, key,
-                   (long long)v, (long long)low, (long long)high);
+    return np_fail(m->ctx, NEAP_EFORMAT, "%s: %s is %lld, expected %lld to %lld", m->gguf->name,
+                   key, (long long)v, (long long)low, (long long)high);
 }
 
 static neap_status read_counts(neap_model *m)
@@ -131,9 +132,15 @@ static neap_status expect_layer(neap_model *m, int64_t l)
         const char *name;
         int64_t rows, columns;
     } want[] = {
-        {"attn_norm", s->hidden, 0}, {"attn_q", q, s->hidden},         {"attn_k", kv, s->hidden},
-        {"attn_v", kv, s->hidden},   {"attn_output", s->hidden, q},    {"ffn_norm", s->hidden, 0},
-        {"ffn_gate", s->ffn, s->hidden}, {"ffn_up", s->ffn, s->hidden}, {"ffn_down", s->hidden, s->ffn},
+        {"attn_norm",   s->hidden, 0        },
+        {"attn_q",      q,         s->hidden},
+        {"attn_k",      kv,        s->hidden},
+        {"attn_v",      kv,        s->hidden},
+        {"attn_output", s->hidden, q        },
+        {"ffn_norm",    s->hidden, 0        },
+        {"ffn_gate",    s->ffn,    s->hidden},
+        {"ffn_up",      s->ffn,    s->hidden},
+        {"ffn_down",    s->hidden, s->ffn   },
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         neap_status e = np_model_expect(m, want[i].rows, want[i].columns, "blk.%lld.%s.weight",
@@ -187,7 +194,8 @@ static neap_status llama_open(neap_model *m)
     return e;
 }
 
-/* ---- the graph -------------------------------------------------------------------------------- */
+/* ---- the graph --------------------------------------------------------------------------------
+ */
 
 static neap_array *weight(const neap_model *m, int64_t l, const char *name)
 {
@@ -237,8 +245,8 @@ static neap_array *attend(const np_forward *f, int64_t l, neap_array *h)
     neap_array *k = turn(f, by_heads(project(m, l, "attn_k", h), s->kv_heads, s->head_dim));
     neap_array *v = by_heads(project(m, l, "attn_v", h), s->kv_heads, s->head_dim);
     neap_key_cache_write(neap_state_read(ks), k, f->position);
-    neap_array *room = neap_narrow_at(neap_state_read(vs), 1, f->position, 0,
-                                      neap_array_shape(f->ids)[0]);
+    neap_array *room =
+        neap_narrow_at(neap_state_read(vs), 1, f->position, 0, neap_array_shape(f->ids)[0]);
     if (f->rows)
         room = neap_limit(room, 1, f->rows);
     neap_state_append(room, v);
@@ -275,9 +283,10 @@ static neap_array *llama_head(const neap_model *m, neap_array *hidden)
     neap_array *output = np_model_weight(m, "output.weight");
     if (!output)
         output = np_model_weight(m, "token_embd.weight");
-    neap_array *h = neap_rms_norm(hidden, np_model_weight(m, "output_norm.weight"), m->sizes.norm_eps);
+    neap_array *h =
+        neap_rms_norm(hidden, np_model_weight(m, "output_norm.weight"), m->sizes.norm_eps);
     return neap_linear(h, output);
 }
 
-const np_arch np_arch_llama = {.name = "llama", .open = llama_open, .forward = llama_forward,
-                               .head = llama_head};
+const np_arch np_arch_llama = {
+    .name = "llama", .open = llama_open, .forward = llama_forward, .head = llama_head};

@@ -17,6 +17,12 @@ static const np_arch *const archs[] = {
 #undef NP_ARCH
 };
 
+#define NP_ARCH(name) " " #name
+static const char known_archs[] =
+#include "models/archs.def"
+    ;
+#undef NP_ARCH
+
 static neap_status find_arch(neap_model *m)
 {
     np_bytes name;
@@ -29,8 +35,9 @@ static neap_status find_arch(neap_model *m)
             return NEAP_OK;
         }
     }
-    return np_fail(m->ctx, NEAP_EUNSUPPORTED, "%s: architecture \"%.*s\" is not known; known: llama",
-                   m->gguf->name, (int)(name.n < 64 ? name.n : 64), (const char *)name.p);
+    return np_fail(m->ctx, NEAP_EUNSUPPORTED, "%s: architecture \"%.*s\" is not known; known:%s",
+                   m->gguf->name, (int)(name.n < 64 ? name.n : 64), (const char *)name.p,
+                   known_archs);
 }
 
 neap_status neap_model_open(neap_context *ctx, const char *path, neap_model **out)
@@ -87,11 +94,17 @@ void neap_model_free(neap_model *m)
 void neap_model_describe(const neap_model *m, neap_model_info *info)
 {
     const np_sizes *s = &m->sizes;
-    neap_model_info i = {.context_length = s->context_length, .layers = s->layers,
-                         .hidden = s->hidden, .ffn = s->ffn, .heads = s->heads,
-                         .kv_heads = s->kv_heads, .head_dim = s->head_dim,
-                         .vocabulary = s->vocabulary, .rope_base = s->rope_base,
-                         .norm_eps = s->norm_eps, .file_bytes = m->map.bytes,
+    neap_model_info i = {.context_length = s->context_length,
+                         .layers = s->layers,
+                         .hidden = s->hidden,
+                         .ffn = s->ffn,
+                         .heads = s->heads,
+                         .kv_heads = s->kv_heads,
+                         .head_dim = s->head_dim,
+                         .vocabulary = s->vocabulary,
+                         .rope_base = s->rope_base,
+                         .norm_eps = s->norm_eps,
+                         .file_bytes = m->map.bytes,
                          .tensors = m->gguf->n_tensors,
                          .tied_output = !np_model_has(m, "output.weight")};
     snprintf(i.architecture, sizeof i.architecture, "%s", m->arch->name);
@@ -113,8 +126,11 @@ neap_status neap_model_tensor(const neap_model *m, int64_t index, neap_tensor_in
         return np_fail(m->ctx, NEAP_EINVAL, "tensor %lld, the file has %u", (long long)index,
                        m->gguf->n_tensors);
     const np_gguf_tensor *g = &m->gguf->tensors[index];
-    neap_tensor_info i = {.name = (const char *)g->name.p, .name_length = g->name.n,
-                          .dtype = g->dtype, .rank = g->n_dims, .bytes = g->bytes};
+    neap_tensor_info i = {.name = (const char *)g->name.p,
+                          .name_length = g->name.n,
+                          .dtype = g->dtype,
+                          .rank = g->n_dims,
+                          .bytes = g->bytes};
     memcpy(i.shape, g->shape, sizeof i.shape);
     np_tell(info, &i, sizeof i);
     return NEAP_OK;

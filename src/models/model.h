@@ -30,8 +30,8 @@ struct neap_model {
     uint64_t pack_bytes;
 };
 
-/* The KV cache: states for one session. Keys in groups of 16 positions, [kv, C/16, dim, 16], so that
- * a vector of scores needs no horizontal sums; values [kv, C, dim]. */
+/* The KV cache: states for one session. Keys in groups of 16 positions, [kv, C/16, dim, 16], so
+ * that a vector of scores needs no horizontal sums; values [kv, C, dim]. */
 typedef struct np_kv_cache {
     int64_t layers;
     neap_state **keys, **values;
@@ -45,10 +45,10 @@ void np_kv_cache_free(neap_context *ctx, np_kv_cache *cache);
 typedef struct np_forward {
     const neap_model *model;
     const np_kv_cache *cache;
-    neap_array *ids;         /* i32 [capacity] */
-    neap_param *rows;        /* tokens in this run; NULL: all of them */
-    neap_param *position;    /* of the first */
-    neap_param *length;      /* position + tokens */
+    neap_array *ids;      /* i32 [capacity] */
+    neap_param *rows;     /* tokens in this run; NULL: all of them */
+    neap_param *position; /* of the first */
+    neap_param *length;   /* position + tokens */
 } np_forward;
 
 struct np_arch {
@@ -61,11 +61,12 @@ struct np_arch {
     neap_array *(*head)(const neap_model *model, neap_array *hidden);
 };
 
-/* The weight called `name` (printf), as an array of exactly this shape (a rank-1 shape has columns 0);
- * an error otherwise. Opening time. */
+/* The weight called `name` (printf), as an array of exactly this shape (a rank-1 shape has columns
+ * 0); an error otherwise. Opening time. */
 neap_status np_model_expect(neap_model *m, int64_t rows, int64_t columns, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-bool np_model_has(const neap_model *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool np_model_has(const neap_model *m, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* The array of a weight that np_model_expect accepted; NULL if the file has none. */
 neap_array *np_model_weight(const neap_model *m, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

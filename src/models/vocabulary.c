@@ -21,15 +21,16 @@ static neap_status read_strings(neap_model *m, const char *key, np_gguf_need nee
         return NEAP_ENOMEM;
     *count = a->count;
     np_gguf_strings it = np_gguf_strings_of(a);
-    for (uint64_t i = 0; i < a->count && np_gguf_strings_next(&it, &(*out)[i]); i++) {}
+    for (uint64_t i = 0; i < a->count && np_gguf_strings_next(&it, &(*out)[i]); i++) {
+    }
     return NEAP_OK;
 }
 
 static neap_status read_types(neap_model *m, tables *t)
 {
     const np_gguf_value *a = NULL;
-    neap_status status = np_gguf_array(m->gguf, "tokenizer.ggml.token_type", NP_GGUF_I32,
-                                       NP_GGUF_OPTIONAL, &a);
+    neap_status status =
+        np_gguf_array(m->gguf, "tokenizer.ggml.token_type", NP_GGUF_I32, NP_GGUF_OPTIONAL, &a);
     if (status != NEAP_OK || !a)
         return status;
     t->types = np_alloc(m->ctx, NEAP_MEM_HOST, a->count * sizeof *t->types);
@@ -93,7 +94,8 @@ static neap_status make(neap_model *m, tables *t)
 neap_status np_model_read_tokenizer(neap_model *m)
 {
     tables t = {0};
-    neap_status s = read_strings(m, "tokenizer.ggml.tokens", NP_GGUF_REQUIRED, &t.pieces, &t.n_pieces);
+    neap_status s =
+        read_strings(m, "tokenizer.ggml.tokens", NP_GGUF_REQUIRED, &t.pieces, &t.n_pieces);
     if (s == NEAP_OK)
         s = read_strings(m, "tokenizer.ggml.merges", NP_GGUF_OPTIONAL, &t.merges, &t.n_merges);
     if (s == NEAP_OK)

@@ -66,7 +66,8 @@ neap_array *np_model_weight(const neap_model *m, const char *format, ...)
     return t ? m->weights[t - m->gguf->tensors] : NULL;
 }
 
-/* ---- the packed layout ---------------------------------------------------------------------------- */
+/* ---- the packed layout
+ * ---------------------------------------------------------------------------- */
 
 static uint64_t packed_bytes(const neap_model *m, const neap_array *w)
 {
@@ -105,8 +106,8 @@ void np_model_set_packed(neap_model *m, bool packed)
             m->weights[i]->packed = packed;
 }
 
-/* One block for all of them: neighbours share large pages. The arrays' buffers, which pointed into the
- * file, point into the block; the file's pages are not needed any more. */
+/* One block for all of them: neighbours share large pages. The arrays' buffers, which pointed into
+ * the file, point into the block; the file's pages are not needed any more. */
 neap_status np_model_load(neap_model *m)
 {
     if (m->loaded || !m->packed) {

@@ -1,15 +1,16 @@
 /* build.c - steps, operands and blocks of a gathered graph, in program order.
  *
- * Program order keeps effects right by itself but for one hazard: a read of a state whose user comes
- * after a later write of it. Such a read is copied before that write. A root that is a view, a state
- * or a twin of another root is copied to its own block. */
+ * Program order keeps effects right by itself but for one hazard: a read of a state whose user
+ * comes after a later write of it. Such a read is copied before that write. A root that is a view,
+ * a state or a twin of another root is copied to its own block. */
 #include <string.h>
 
 #include "base/heap_sort.h"
 #include "ops/op_table.h"
 #include "plan/builder.h"
 
-/* ---- the order of things to do ------------------------------------------------------------------ */
+/* ---- the order of things to do ------------------------------------------------------------------
+ */
 
 enum { BEFORE, RUN, AFTER };
 
@@ -47,7 +48,8 @@ static bool collect_writes(np_builder *b)
     return true;
 }
 
-/* Copies what `user` (entry index) reads of a state through input `a` if a later write comes first. */
+/* Copies what `user` (entry index) reads of a state through input `a` if a later write comes first.
+ */
 static bool guard_read(np_builder *b, uint32_t user, const neap_array *a)
 {
     const neap_array *s = np_storage_const(a);
@@ -110,7 +112,8 @@ static bool order_items(np_builder *b)
     return true;
 }
 
-/* ---- operands ------------------------------------------------------------------------------------ */
+/* ---- operands
+ * ------------------------------------------------------------------------------------ */
 
 static bool add_operand(np_builder *b, const neap_array *a, np_place_kind kind, uint32_t source,
                         uint64_t storage_bytes, uint32_t *out)
@@ -162,8 +165,8 @@ static bool state_source(np_builder *b, uint32_t entry, uint32_t *out)
     }
     if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &b->states, &b->states_capacity, b->n_states + 1,
                  sizeof *b->states) ||
-        !np_grow(b->ctx, NEAP_MEM_GRAPH, &b->state_entry, &b->state_entry_capacity,
-                 b->n_states + 1, sizeof *b->state_entry))
+        !np_grow(b->ctx, NEAP_MEM_GRAPH, &b->state_entry, &b->state_entry_capacity, b->n_states + 1,
+                 sizeof *b->state_entry))
         return false;
     *out = b->n_states;
     b->state_entry[b->n_states] = entry;
@@ -202,7 +205,8 @@ static bool input_operand(np_builder *b, uint32_t e, uint32_t *out)
     if (!add_operand(b, a, kind, source, bytes, &entry->operand))
         return false;
     np_plan_operand *o = &b->operands[entry->operand];
-    int64_t size = np_is_quantised((neap_dtype)a->dtype) ? 0 : np_element_bytes((neap_dtype)a->dtype);
+    int64_t size =
+        np_is_quantised((neap_dtype)a->dtype) ? 0 : np_element_bytes((neap_dtype)a->dtype);
     o->offset = a->offset * size;
     o->shift = a->shift;
     o->shift_bytes = a->shift_scale * size;
@@ -210,7 +214,8 @@ static bool input_operand(np_builder *b, uint32_t e, uint32_t *out)
     return true;
 }
 
-/* ---- steps --------------------------------------------------------------------------------------- */
+/* ---- steps
+ * --------------------------------------------------------------------------------------- */
 
 static bool add_block(np_builder *b, uint64_t bytes, bool scratch, uint32_t *out)
 {
@@ -218,8 +223,11 @@ static bool add_block(np_builder *b, uint64_t bytes, bool scratch, uint32_t *out
                  sizeof *b->blocks))
         return false;
     uint32_t i = b->n_blocks++;
-    b->blocks[i] = (np_block){.bytes = (bytes + 63) & ~(uint64_t)63, .first = b->n_steps,
-                              .last = b->n_steps, .owner = i, .scratch = scratch};
+    b->blocks[i] = (np_block){.bytes = (bytes + 63) & ~(uint64_t)63,
+                              .first = b->n_steps,
+                              .last = b->n_steps,
+                              .owner = i,
+                              .scratch = scratch};
     *out = i;
     return true;
 }
@@ -281,7 +289,11 @@ static bool add_scratch(np_builder *b, np_raw_step *s)
     const np_operand *in[NP_MAX_SCRATCH_INPUTS];
     for (uint32_t i = 0; i < s->n_in && i < NP_MAX_SCRATCH_INPUTS; i++)
         in[i] = &b->operands[b->inputs[s->first_input + i]].operand;
-    np_call call = {.ctx = b->ctx, .op = s->op, .attr = s->array->attr, .n_in = s->n_in, .in = in,
+    np_call call = {.ctx = b->ctx,
+                    .op = s->op,
+                    .attr = s->array->attr,
+                    .n_in = s->n_in,
+                    .in = in,
                     .out = &b->operands[s->out].operand};
     size_t bytes = s->op->scratch(&call);
     return bytes == 0 || add_block(b, bytes, true, &s->scratch);
@@ -327,7 +339,8 @@ static bool build_copy(np_builder *b, const np_item *item)
     return add_scratch(b, &s) && push_step(b, &s);
 }
 
-/* ---- taking over an input's bytes ------------------------------------------------------------------ */
+/* ---- taking over an input's bytes
+ * ------------------------------------------------------------------ */
 
 static bool whole_block(const np_builder *b, const np_plan_operand *o, uint64_t bytes)
 {
@@ -364,7 +377,8 @@ static void take_over(np_builder *b, uint32_t index)
     }
 }
 
-/* ---- all of it -------------------------------------------------------------------------------------- */
+/* ---- all of it
+ * -------------------------------------------------------------------------------------- */
 
 static bool start(np_builder *b)
 {

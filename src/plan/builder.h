@@ -1,5 +1,5 @@
-/* builder.h - workspace between a graph and a plan: growing tables that np_plan_build packs into one
- * block (pack.c). */
+/* builder.h - workspace between a graph and a plan: growing tables that np_plan_build packs into
+ * one block (pack.c). */
 #ifndef NP_BUILDER_H
 #define NP_BUILDER_H
 
@@ -32,7 +32,8 @@ typedef struct np_builder {
     uint32_t *inputs; /* operand indices of all steps */
     np_raw_step *steps;
     size_t n_items, items_capacity, n_writes, writes_capacity, operands_capacity, values_capacity,
-        states_capacity, value_entry_capacity, state_entry_capacity, blocks_capacity, inputs_capacity, steps_capacity;
+        states_capacity, value_entry_capacity, state_entry_capacity, blocks_capacity,
+        inputs_capacity, steps_capacity;
     uint32_t n_operands, n_values, n_states, n_blocks, n_inputs, n_steps, n_outputs;
     int64_t copies;
     /* by entry */

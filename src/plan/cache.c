@@ -1,5 +1,5 @@
-/* cache.c - plans of free-form evaluations by the structure of their graphs: ops, attributes, shapes,
- * wiring. Least recently used first out, under a cap of bytes. */
+/* cache.c - plans of free-form evaluations by the structure of their graphs: ops, attributes,
+ * shapes, wiring. Least recently used first out, under a cap of bytes. */
 #include <string.h>
 
 #include "plan/plan.h"
@@ -50,7 +50,8 @@ static bool put_state(const np_graph *g, np_plan_key *k, const neap_array *a, ui
 static bool put_entry(const np_graph *g, np_plan_key *k, uint32_t e)
 {
     const neap_array *a = g->entries[e].array;
-    uint8_t head[4] = {a->dtype, a->rank, (uint8_t)((a->base ? 1 : 0) | (a->done ? 2 : 0)), a->packed};
+    uint8_t head[4] = {a->dtype, a->rank, (uint8_t)((a->base ? 1 : 0) | (a->done ? 2 : 0)),
+                       a->packed};
     bool ok = put(g, k, head, sizeof head) && put(g, k, a->shape, a->rank * sizeof a->shape[0]) &&
               put(g, k, &a->op, sizeof a->op) && put_index(g, k, a->after);
     if (a->base)

@@ -69,8 +69,10 @@ static bool check_read(const neap_array *a)
 {
     const neap_state *s = a->state;
     if (s->poisoned) {
-        np_fail(a->ctx, NEAP_EPOISONED, "state %s was left half-written by a failed evaluation: "
-                "reset it or write it whole", s->name);
+        np_fail(a->ctx, NEAP_EPOISONED,
+                "state %s was left half-written by a failed evaluation: "
+                "reset it or write it whole",
+                s->name);
         return false;
     }
     if (a->version < s->done) {
@@ -120,7 +122,8 @@ static bool visit_inputs(np_graph *g, neap_array *a)
     return true;
 }
 
-/* ---- program order ------------------------------------------------------------------------------ */
+/* ---- program order ------------------------------------------------------------------------------
+ */
 
 static uint64_t sort_key(const np_entry *e)
 {

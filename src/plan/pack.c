@@ -60,9 +60,13 @@ static void lay_out(const np_builder *b, neap_plan *p, cursor *c)
             memcpy(attr, s->array->attr, NP_ATTR_BYTES);
         if (name)
             memcpy(name, s->array->name, name_bytes);
-        p->steps[i] = (np_step){.op = s->op, .attr = attr ? attr : no_attr,
-                                .in = inputs + s->first_input, .out = &p->operands[s->out].operand,
-                                .n_in = s->n_in, .block = s->block, .scratch = s->scratch,
+        p->steps[i] = (np_step){.op = s->op,
+                                .attr = attr ? attr : no_attr,
+                                .in = inputs + s->first_input,
+                                .out = &p->operands[s->out].operand,
+                                .n_in = s->n_in,
+                                .block = s->block,
+                                .scratch = s->scratch,
                                 .name = name ? name : s->op->name};
     }
     if (!c->base)
@@ -163,8 +167,8 @@ static neap_plan *pack(np_builder *b, bool object, int64_t merged)
     p->n_states = b->n_states;
     p->n_outputs = b->n_outputs;
     fill_lists(b, p);
-    p->info = (neap_plan_info){.size = sizeof p->info, .steps = b->n_steps, .copies = b->copies,
-                               .merged = merged};
+    p->info = (neap_plan_info){
+        .size = sizeof p->info, .steps = b->n_steps, .copies = b->copies, .merged = merged};
     p->info.plan_bytes = np_ledger_rounded(sizeof *p) + np_ledger_rounded(p->memory_bytes);
     for (uint32_t i = 0; i < p->n_outputs; i++)
         p->info.output_bytes += np_pages(p->output_bytes[i]);
@@ -194,8 +198,7 @@ neap_status np_plan_build(np_graph *g, bool object, neap_plan **out)
     np_builder b = {.ctx = g->ctx, .g = g};
     neap_plan *p = NULL;
     int64_t merged = 0;
-    bool ok = np_graph_simplify(g, &merged) == NEAP_OK && np_builder_run(&b) &&
-              addressable(&b);
+    bool ok = np_graph_simplify(g, &merged) == NEAP_OK && np_builder_run(&b) && addressable(&b);
     uint64_t arena = ok ? np_place(g->ctx, b.blocks, b.n_blocks) : UINT64_MAX;
     neap_plan_info peak = {0};
     if (arena != UINT64_MAX && find_peak(&b, &peak))

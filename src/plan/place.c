@@ -14,10 +14,14 @@ static uint64_t key_of(const np_block *b, int rule)
 {
     uint64_t length = (uint64_t)(b->last - b->first) + 1;
     switch (rule) {
-    case 0: return b->bytes;
-    case 1: return length;
-    case 2: return b->bytes / 64 * length;
-    default: return UINT32_MAX - b->first; /* time order */
+    case 0:
+        return b->bytes;
+    case 1:
+        return length;
+    case 2:
+        return b->bytes / 64 * length;
+    default:
+        return UINT32_MAX - b->first; /* time order */
     }
 }
 

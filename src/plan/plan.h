@@ -1,5 +1,5 @@
-/* plan.h - from a graph to steps with places in one arena. Pure: no kernel runs here, nothing of the
- * arena is allocated.
+/* plan.h - from a graph to steps with places in one arena. Pure: no kernel runs here, nothing of
+ * the arena is allocated.
  *
  *   gather    every array that the roots reach, in program order        gather.c
  *   simplify  equal computations become one                             simplify.c
@@ -44,13 +44,14 @@ static inline uint32_t np_canonical(const np_graph *g, const neap_array *a)
 bool np_graph_runs(const neap_array *a); /* a node that becomes a step */
 neap_status np_graph_simplify(np_graph *g, int64_t *merged);
 
-/* ---- the plan --------------------------------------------------------------------------------- */
+/* ---- the plan ---------------------------------------------------------------------------------
+ */
 
 typedef enum np_place_kind {
-    NP_IN_VALUE,  /* the buffer of a value: source = index into values */
-    NP_IN_STATE,  /* source = index into states */
-    NP_IN_ARENA,  /* source = index into blocks */
-    NP_IN_OUTPUT  /* source = index into outputs */
+    NP_IN_VALUE, /* the buffer of a value: source = index into values */
+    NP_IN_STATE, /* source = index into states */
+    NP_IN_ARENA, /* source = index into blocks */
+    NP_IN_OUTPUT /* source = index into outputs */
 } np_place_kind;
 
 typedef struct np_plan_operand {
@@ -94,15 +95,15 @@ struct neap_plan {
     np_plan_operand *operands;
     np_block *blocks;
     uint32_t n_steps, n_operands, n_blocks, n_dynamic, n_values, n_states, n_outputs, n_params;
-    uint32_t *dynamic; /* operands to set anew at each run */
-    neap_array **values;   /* retained by plan objects; rebound by cached plans */
+    uint32_t *dynamic;   /* operands to set anew at each run */
+    neap_array **values; /* retained by plan objects; rebound by cached plans */
     neap_state **states;
     uint32_t *value_entry, *state_entry; /* entries of the graph where they were found */
-    neap_param **params;   /* of neap_plan_run */
-    neap_array **outputs;  /* plan objects: arrays over their own blocks */
-    np_buffer **buffers;   /* theirs */
+    neap_param **params;                 /* of neap_plan_run */
+    neap_array **outputs;                /* plan objects: arrays over their own blocks */
+    np_buffer **buffers;                 /* theirs */
     uint64_t *output_bytes;
-    uint32_t *output_root; /* which root each output is */
+    uint32_t *output_root;  /* which root each output is */
     uint64_t *state_writes; /* writes that one run adds to each state */
     bool owns;              /* a plan object, not a cached plan */
     bool bound;
@@ -118,7 +119,8 @@ void np_plan_destroy(neap_plan *p);
  * are skipped. Workspace is taken from ctx. UINT64_MAX: no memory. */
 uint64_t np_place(neap_context *ctx, np_block *blocks, uint32_t n);
 
-/* ---- the cache --------------------------------------------------------------------------------- */
+/* ---- the cache ---------------------------------------------------------------------------------
+ */
 
 typedef struct np_plan_key {
     uint8_t *bytes;

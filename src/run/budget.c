@@ -1,7 +1,7 @@
 /* budget.c - which context, chunk and weight layout fit the limit, and what the peak will be.
  *
- * Every candidate is really planned: its graph, plan and trimmed slabs are on the ledger, so what is
- * held then plus what starting takes (whole pages, known sizes) is the peak of the run. The same
+ * Every candidate is really planned: its graph, plan and trimmed slabs are on the ledger, so what
+ * is held then plus what starting takes (whole pages, known sizes) is the peak of the run. The same
  * candidates are planned in the same order whatever the limit, so that `least_bytes` is exact. */
 #include <stdio.h>
 #include <string.h>
@@ -57,7 +57,8 @@ static np_session_need needs(const neap_session *s, neap_plan_info *largest)
     return need;
 }
 
-/* ---- describing ------------------------------------------------------------------------------- */
+/* ---- describing -------------------------------------------------------------------------------
+ */
 
 static void describe(neap_session *s)
 {
@@ -101,12 +102,13 @@ static neap_status refuse(neap_session *s, uint64_t least, uint64_t limit)
             n += (size_t)snprintf(parts + n, sizeof parts - n, "%s%s %.1f", n ? ", " : "",
                                   neap_memory_category_name((neap_memory_category)c),
                                   (double)s->info.planned_by_category[c] / 1048576.0);
-    return np_fail(s->ctx, NEAP_ENOMEM, "needs at least %.1f MiB (%llu bytes), the limit is %.1f MiB: %s",
-                   (double)least / 1048576.0, (unsigned long long)least,
-                   (double)limit / 1048576.0, parts);
+    return np_fail(
+        s->ctx, NEAP_ENOMEM, "needs at least %.1f MiB (%llu bytes), the limit is %.1f MiB: %s",
+        (double)least / 1048576.0, (unsigned long long)least, (double)limit / 1048576.0, parts);
 }
 
-/* ---- choosing --------------------------------------------------------------------------------- */
+/* ---- choosing ---------------------------------------------------------------------------------
+ */
 
 static int64_t round_up(int64_t n, int64_t step)
 {
@@ -197,7 +199,8 @@ static neap_status choose(neap_session *s, uint64_t limit)
     return status;
 }
 
-/* The limit binds the run, not the planning: a candidate that is too large is planned to be known. */
+/* The limit binds the run, not the planning: a candidate that is too large is planned to be known.
+ */
 neap_status np_session_choose(neap_session *s)
 {
     neap_memory_info m = NEAP_MEMORY_INFO_INIT;
@@ -214,8 +217,11 @@ neap_status np_session_choose(neap_session *s)
 static bool visit_state(const neap_state *state, bool (*visit)(void *, const neap_plan_alive *),
                         void *user)
 {
-    neap_plan_alive a = {.name = state->name, .op = "state", .bytes = neap_state_bytes(state),
-                         .rank = state->rank, .dtype = state->dtype};
+    neap_plan_alive a = {.name = state->name,
+                         .op = "state",
+                         .bytes = neap_state_bytes(state),
+                         .rank = state->rank,
+                         .dtype = state->dtype};
     memcpy(a.shape, state->shape, sizeof a.shape);
     return visit(user, &a);
 }

@@ -83,7 +83,9 @@ neap_status neap_generate(neap_session *session, const int32_t *prompt, int64_t 
     neap_generate_options o = NEAP_GENERATE_OPTIONS_INIT;
     neap_generate_result r = {.size = sizeof r, .prompt_tokens = n, .finish = NEAP_FINISH_LENGTH};
     neap_status status = np_take_options(session->ctx, "generate", options, &o, sizeof o);
-    np_loop l = {.s = session, .options = &o, .result = &r,
+    np_loop l = {.s = session,
+                 .options = &o,
+                 .result = &r,
                  .sampler = o.sampler ? o.sampler : session->greedy};
     neap_text_stream_init(&l.stream, session->model->tokenizer, 0);
     if (status == NEAP_OK)
@@ -97,5 +99,5 @@ neap_status neap_generate(neap_session *session, const int32_t *prompt, int64_t 
     if (status == NEAP_OK && r.finish != NEAP_FINISH_CALLER)
         status = flush(&l);
     np_tell(result, &r, sizeof r);
-    return status;
+    return np_report(session->ctx, status);
 }

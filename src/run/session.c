@@ -6,7 +6,8 @@
 #include "base/versioned.h"
 #include "neap/ops.h"
 
-/* ---- plans ------------------------------------------------------------------------------------ */
+/* ---- plans ------------------------------------------------------------------------------------
+ */
 
 /* Plans `capacity` tokens whose last hidden vector goes to the state. */
 static neap_status plan_forward(neap_session *s, neap_array *ids, neap_param *rows, neap_plan **out)
@@ -72,8 +73,8 @@ neap_status np_session_plan_rest(neap_session *s)
 {
     const int64_t hidden[2] = {1, s->model->sizes.hidden};
     neap_context *ctx = s->ctx;
-    neap_status status = np_kv_cache_new(ctx, &s->model->sizes, s->context, s->options.kv_type,
-                                         &s->cache);
+    neap_status status =
+        np_kv_cache_new(ctx, &s->model->sizes, s->context, s->options.kv_type, &s->cache);
     if (status == NEAP_OK)
         status = neap_state_new(ctx, "hidden", NEAP_F32, 2, hidden, &s->hidden);
     if (status == NEAP_OK)
@@ -108,20 +109,24 @@ void np_session_drop_plans(neap_session *s)
     neap_context_trim(s->ctx);
 }
 
-/* ---- a session -------------------------------------------------------------------------------- */
+/* ---- a session --------------------------------------------------------------------------------
+ */
 
 static neap_status check_options(neap_session *s)
 {
     const neap_session_options *o = &s->options;
     const int64_t most = s->model->sizes.context_length;
     if (o->context < 0 || o->context > most)
-        return np_fail(s->ctx, NEAP_EINVAL, "context: %lld, the model allows 1 to %lld, or 0 for the most "
-                       "that fits", (long long)o->context, (long long)most);
+        return np_fail(s->ctx, NEAP_EINVAL,
+                       "context: %lld, the model allows 1 to %lld, or 0 for the most "
+                       "that fits",
+                       (long long)o->context, (long long)most);
     if (o->chunk < 0 || o->chunk % NP_CHUNK)
         return np_fail(s->ctx, NEAP_EINVAL, "chunk: %lld, expected a multiple of %d",
                        (long long)o->chunk, NP_CHUNK);
     if (o->prompt < 0)
-        return np_fail(s->ctx, NEAP_EINVAL, "prompt: %lld, expected 0 or more", (long long)o->prompt);
+        return np_fail(s->ctx, NEAP_EINVAL, "prompt: %lld, expected 0 or more",
+                       (long long)o->prompt);
     if (o->kv_type != NEAP_F16 && o->kv_type != NEAP_F32)
         return np_fail(s->ctx, NEAP_EDTYPE, "KV cache: expected f16 or f32");
     if ((unsigned)o->weights > NEAP_WEIGHTS_REPACKED)
@@ -140,12 +145,11 @@ neap_status neap_session_new(neap_model *model, const neap_session_options *opti
     s->model = model;
     s->ctx = ctx;
     s->options = (neap_session_options)NEAP_SESSION_OPTIONS_INIT;
-    neap_status status =
-        np_take_options(ctx, "session", options, &s->options, sizeof s->options);
+    neap_status status = np_take_options(ctx, "session", options, &s->options, sizeof s->options);
     if (status == NEAP_OK)
         status = check_options(s);
-    if (status == NEAP_OK && !np_grow(ctx, NEAP_MEM_HOST, &s->text.data, &s->text.capacity,
-                                      NP_TEXT_ROOM, 1))
+    if (status == NEAP_OK &&
+        !np_grow(ctx, NEAP_MEM_HOST, &s->text.data, &s->text.capacity, NP_TEXT_ROOM, 1))
         status = NEAP_ENOMEM;
     if (status == NEAP_OK)
         status = neap_sampler_new(ctx, NULL, (int32_t)model->sizes.vocabulary, &s->greedy);
@@ -182,16 +186,18 @@ neap_status neap_session_start(neap_session *s)
         if (plans[i])
             status = neap_plan_reserve(plans[i]);
     s->started = status == NEAP_OK;
-    return status;
+    return np_report(s->ctx, status);
 }
 
 static neap_status check_ids(const neap_session *s, const int32_t *ids, int64_t n)
 {
     if (n < 1)
-        return np_fail(s->ctx, NEAP_EINVAL, "prefill: %lld tokens, expected 1 or more", (long long)n);
+        return np_fail(s->ctx, NEAP_EINVAL, "prefill: %lld tokens, expected 1 or more",
+                       (long long)n);
     if (n > s->context - s->position)
-        return np_fail(s->ctx, NEAP_ELIMIT, "%lld tokens more do not fit: the context holds %lld of %lld",
-                       (long long)n, (long long)s->position, (long long)s->context);
+        return np_fail(s->ctx, NEAP_ELIMIT,
+                       "%lld tokens more do not fit: the context holds %lld of %lld", (long long)n,
+                       (long long)s->position, (long long)s->context);
     for (int64_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= s->model->sizes.vocabulary)
             return np_fail(s->ctx, NEAP_EINVAL, "token %lld is %d, the vocabulary has %lld",
@@ -217,18 +223,19 @@ neap_status neap_session_prefill(neap_session *s, const int32_t *ids, int64_t n)
         status = neap_plan_run(s->head, NULL);
     if (status == NEAP_OK)
         s->position = at;
-    return status;
+    return np_report(s->ctx, status);
 }
 
 neap_status neap_session_step(neap_session *s, int32_t id)
 {
     if (!s->decode)
-        return np_fail(s->ctx, NEAP_EINVAL, "step: the session was planned without decoding");
+        return np_report(
+            s->ctx, np_fail(s->ctx, NEAP_EINVAL, "step: the session was planned without decoding"));
     neap_status status = check_ids(s, &id, 1);
     if (status == NEAP_OK)
         status = neap_session_start(s);
     if (status != NEAP_OK)
-        return status;
+        return np_report(s->ctx, status);
     memcpy(neap_array_mutable(s->decode_ids), &id, sizeof id);
     const int64_t values[2] = {s->position, s->position + 1};
     status = neap_plan_run(s->decode, values);
@@ -236,7 +243,7 @@ neap_status neap_session_step(neap_session *s, int32_t id)
         status = neap_plan_run(s->head, NULL);
     if (status == NEAP_OK)
         s->position++;
-    return status;
+    return np_report(s->ctx, status);
 }
 
 const float *neap_session_logits(const neap_session *s)
@@ -252,8 +259,9 @@ int64_t neap_session_position(const neap_session *s)
 neap_status neap_session_rewind(neap_session *s, int64_t position)
 {
     if (position < 0 || position > s->position)
-        return np_fail(s->ctx, NEAP_EINVAL, "rewind to %lld: the context holds %lld",
-                       (long long)position, (long long)s->position);
+        return np_report(s->ctx,
+                         np_fail(s->ctx, NEAP_EINVAL, "rewind to %lld: the context holds %lld",
+                                 (long long)position, (long long)s->position));
     s->position = position;
     return NEAP_OK;
 }

@@ -133,7 +133,7 @@ static neap_status choose_style(neap_context *ctx, const neap_tokenizer *t, cons
             return NEAP_OK;
         return np_fail(ctx, NEAP_EUNSUPPORTED,
                        "the file's chat template (fingerprint %016llx) is not one of those known; "
-                       "write the prompt with its tags yourself and use --raw",
+                       "write the prompt with its tags yourself (--raw)",
                        (unsigned long long)fingerprint);
     }
     *out = np_chat_style_named("chatml");

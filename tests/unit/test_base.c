@@ -119,7 +119,10 @@ static void test_pool_runs_every_share(void **state)
         neap_context_options o = NEAP_CONTEXT_OPTIONS_INIT;
         o.threads = threads;
         assert_int_equal(neap_context_new(&o, &ctx), NEAP_OK);
-        struct { work w; np_pool *pool; } job = {.pool = ctx->pool};
+        struct {
+            work w;
+            np_pool *pool;
+        } job = {.pool = ctx->pool};
         for (int i = 0; i < 1000; i++)
             np_pool_run(ctx->pool, add_lanes, &job);
         for (int i = 0; i < 64; i++)
@@ -134,13 +137,25 @@ static void test_threefry_known_answers(void **state)
 {
     (void)state;
     uint32_t out[2];
-    np_threefry((np_random_key){{0, 0}}, 0, 0, out);
+    np_threefry(
+        (np_random_key){
+            {0, 0}
+    },
+        0, 0, out);
     assert_int_equal(out[0], 0x6b200159);
     assert_int_equal(out[1], 0x99ba4efe);
-    np_threefry((np_random_key){{0xffffffff, 0xffffffff}}, 0xffffffff, 0xffffffff, out);
+    np_threefry(
+        (np_random_key){
+            {0xffffffff, 0xffffffff}
+    },
+        0xffffffff, 0xffffffff, out);
     assert_int_equal(out[0], 0x1cb996fc);
     assert_int_equal(out[1], 0xbb002be7);
-    np_threefry((np_random_key){{0x13198a2e, 0x03707344}}, 0x243f6a88, 0x85a308d3, out);
+    np_threefry(
+        (np_random_key){
+            {0x13198a2e, 0x03707344}
+    },
+        0x243f6a88, 0x85a308d3, out);
     assert_int_equal(out[0], 0xc4923a9c);
     assert_int_equal(out[1], 0x483df7a0);
 }

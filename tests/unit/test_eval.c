@@ -90,7 +90,8 @@ static void test_null_passes_through_to_the_one_check(void **state)
     assert_int_equal(neap_eval(neap_exp(NULL)), NEAP_ENOCONTEXT);
 }
 
-/* ---- states ----------------------------------------------------------------------------------- */
+/* ---- states -----------------------------------------------------------------------------------
+ */
 
 static neap_state *new_state(neap_context *ctx, int64_t n)
 {
@@ -152,7 +153,8 @@ static void test_stale_reads_are_refused(void **state)
     close_context(ctx);
 }
 
-/* cases/numerics.md B2: a step that fails leaves other roots nodes; the context and they can go on. */
+/* cases/numerics.md B2: a step that fails leaves other roots nodes; the context and they can go on.
+ */
 static void test_failed_evaluation(void **state)
 {
     (void)state;
@@ -173,10 +175,12 @@ static void test_failed_evaluation(void **state)
 
     neap_state *s = new_state(ctx, 3);
     neap_array *w = neap_state_write(neap_state_read(s), a);
-    neap_array *late = neap_add(neap_state_read(s), neap_take(a, neap_array_from(NEAP_I32, 1, &one, bad), 0));
+    neap_array *late =
+        neap_add(neap_state_read(s), neap_take(a, neap_array_from(NEAP_I32, 1, &one, bad), 0));
     (void)w;
     assert_int_equal(neap_eval(late), NEAP_EINVAL);
-    neap_array *read = neap_add(neap_state_read(s), neap_take(a, neap_array_from(NEAP_I32, 1, &one, good), 0));
+    neap_array *read =
+        neap_add(neap_state_read(s), neap_take(a, neap_array_from(NEAP_I32, 1, &one, good), 0));
     assert_int_equal(neap_eval(read), NEAP_EPOISONED);
     assert_int_equal(neap_state_reset(s), NEAP_OK);
     read = neap_state_read(s);
@@ -186,10 +190,11 @@ static void test_failed_evaluation(void **state)
     close_context(ctx);
 }
 
-/* ---- plans ------------------------------------------------------------------------------------ */
+/* ---- plans ------------------------------------------------------------------------------------
+ */
 
-/* y = state[from : from + rows] * 2, then state[at : at + rows] = x, with all three set at run time. Only
- * a write may name rows that can lie behind the end. */
+/* y = state[from : from + rows] * 2, then state[at : at + rows] = x, with all three set at run
+ * time. Only a write may name rows that can lie behind the end. */
 static void test_plan_with_parameters(void **state)
 {
     (void)state;
@@ -213,9 +218,11 @@ static void test_plan_with_parameters(void **state)
     float *px = neap_array_mutable(x);
     for (int i = 0; i < 4; i++)
         px[i] = (float)i + 1;
-    assert_int_equal(neap_plan_run(plan, (const int64_t[]){2, 3, 2}), NEAP_OK); /* s = 0 0 1 2 3 0 0 0 */
+    assert_int_equal(neap_plan_run(plan, (const int64_t[]){2, 3, 2}),
+                     NEAP_OK); /* s = 0 0 1 2 3 0 0 0 */
     px[0] = 50;
-    assert_int_equal(neap_plan_run(plan, (const int64_t[]){4, 4, 4}), NEAP_OK); /* s = 0 0 1 2 50 2 3 4 */
+    assert_int_equal(neap_plan_run(plan, (const int64_t[]){4, 4, 4}),
+                     NEAP_OK); /* s = 0 0 1 2 50 2 3 4 */
     const float *y = neap_array_data(neap_plan_output(plan, 0));
     assert_float_equal(y[0], 6, 0);
     assert_float_equal(y[1], 0, 0);
@@ -255,7 +262,8 @@ static void test_cache_serves_equal_graphs(void **state)
     close_context(ctx);
 }
 
-/* x*x*…: every step may overwrite its input, so the arena holds one array however long the chain. */
+/* x*x*…: every step may overwrite its input, so the arena holds one array however long the chain.
+ */
 static void test_chain_runs_in_place(void **state)
 {
     (void)state;
@@ -323,7 +331,8 @@ static void test_refusal_names_the_least(void **state)
     close_context(ctx);
 }
 
-/* ---- deep graphs: cases/numerics.md B1 ---------------------------------------------------------- */
+/* ---- deep graphs: cases/numerics.md B1 ----------------------------------------------------------
+ */
 
 enum { DEEP = 100000 };
 
@@ -371,7 +380,8 @@ static void test_deep_graphs_on_a_small_stack(void **state)
     pthread_attr_destroy(&attr);
 }
 
-/* ---- failing allocations -------------------------------------------------------------------------- */
+/* ---- failing allocations
+ * -------------------------------------------------------------------------- */
 
 static neap_status small_program(neap_context *ctx)
 {

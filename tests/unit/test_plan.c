@@ -1,5 +1,6 @@
-/* test_plan.c - properties of plans on random graphs: one evaluation of everything (merged, in place,
- * placed in one arena) gives the bits of node-by-node evaluation, and the peak is what was planned. */
+/* test_plan.c - properties of plans on random graphs: one evaluation of everything (merged, in
+ * place, placed in one arena) gives the bits of node-by-node evaluation, and the peak is what was
+ * planned. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,27 +29,37 @@ static neap_array *any(neap_array **a, int n)
 /* Every result is [ROWS, COLUMNS], so that any two nodes can be combined. */
 static neap_array *random_node(neap_array **a, int n)
 {
-    const int64_t whole[2] = {ROWS, COLUMNS}, flat[1] = {ROWS * COLUMNS}, flipped[2] = {COLUMNS, ROWS};
+    const int64_t whole[2] = {ROWS, COLUMNS}, flat[1] = {ROWS * COLUMNS},
+                  flipped[2] = {COLUMNS, ROWS};
     neap_array *x = any(a, n), *y = any(a, n);
     switch (next(12)) {
-    case 0: return neap_add(x, y);
-    case 1: return neap_mul(x, y);
-    case 2: return neap_tanh(x);
-    case 3: return neap_sub(x, neap_mean(y, 1, NEAP_KEEPDIMS));
-    case 4: return neap_maximum(neap_max(x, 0, NEAP_KEEPDIMS), y);
-    case 5: return neap_reshape(neap_transpose(x, NULL), 2, whole);
+    case 0:
+        return neap_add(x, y);
+    case 1:
+        return neap_mul(x, y);
+    case 2:
+        return neap_tanh(x);
+    case 3:
+        return neap_sub(x, neap_mean(y, 1, NEAP_KEEPDIMS));
+    case 4:
+        return neap_maximum(neap_max(x, 0, NEAP_KEEPDIMS), y);
+    case 5:
+        return neap_reshape(neap_transpose(x, NULL), 2, whole);
     case 6: { /* every second column reversed: negative steps */
         const int64_t start[2] = {0, NEAP_END}, stop[2] = {NEAP_END, NEAP_END}, step[2] = {1, -1};
         return neap_slice(x, start, stop, step);
     }
-    case 7: return neap_add(x, neap_transpose(neap_reshape(x, 2, flipped), NULL));
-    case 8: return neap_softmax(x, 1);
+    case 7:
+        return neap_add(x, neap_transpose(neap_reshape(x, 2, flipped), NULL));
+    case 8:
+        return neap_softmax(x, 1);
     case 9: {
         const int64_t start[2] = {1, 2}, stop[2] = {3, 9}, step[2] = {1, 3};
         neap_array *part = neap_slice(y, start, stop, step);
         return neap_slice_update(x, part, start, stop, step);
     }
-    case 10: return neap_reshape(neap_reshape(x, 1, flat), 2, whole);
+    case 10:
+        return neap_reshape(neap_reshape(x, 1, flat), 2, whole);
     default: {
         neap_array *parts[2];
         if (neap_split(x, 2, 0, parts) != NEAP_OK)

@@ -1,6 +1,6 @@
-/* test_review.c - misuse and corners of the public interface that once went wrong: a context that fails
- * to start, states reset under recorded work, views of a value that waits, sizes that overflow, options
- * of an unknown size, two sessions of one model. */
+/* test_review.c - misuse and corners of the public interface that once went wrong: a context that
+ * fails to start, states reset under recorded work, views of a value that waits, sizes that
+ * overflow, options of an unknown size, two sessions of one model. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,7 +48,8 @@ static void assert_three(neap_array *x, float a, float b, float c)
     assert_memory_equal(got, ((const float[]){a, b, c}), sizeof got);
 }
 
-/* ---- contexts ----------------------------------------------------------------------------------- */
+/* ---- contexts -----------------------------------------------------------------------------------
+ */
 
 /* A child of five lanes whose n-th allocation fails leaves nothing booked on its parent. */
 static void test_a_child_that_fails_leaves_its_parent_as_it_was(void **state)
@@ -103,7 +104,8 @@ static void test_scopes_popped_in_the_wrong_order(void **state)
     neap_context_free(b);
 }
 
-/* ---- memory --------------------------------------------------------------------------------------- */
+/* ---- memory
+ * --------------------------------------------------------------------------------------- */
 
 /* The idle arena of an evaluation gives way to a value that would not fit beside it. */
 static void test_the_idle_arena_gives_way(void **state)
@@ -155,7 +157,8 @@ static void test_a_position_that_overflows(void **state)
     neap_context_free(ctx);
 }
 
-/* ---- states and order ------------------------------------------------------------------------------ */
+/* ---- states and order
+ * ------------------------------------------------------------------------------ */
 
 static void test_reset_outdates_what_was_recorded(void **state)
 {
@@ -207,7 +210,8 @@ static void test_views_keep_what_a_value_waits_for(void **state)
     close_context(ctx);
 }
 
-/* ---- models ---------------------------------------------------------------------------------------- */
+/* ---- models
+ * ---------------------------------------------------------------------------------------- */
 
 /* Opening a pipe that nobody writes to is refused, not waited for. */
 static void test_a_pipe_is_no_model(void **state)
@@ -230,7 +234,8 @@ static void test_options_of_an_unknown_size(void **state)
     neap_context *ctx = open_context(0);
     neap_model *m;
     neap_session *s;
-    assert_int_equal(neap_model_open(ctx, NEAP_TEST_DIR "/golden/tiny-llama-q8_0.gguf", &m), NEAP_OK);
+    assert_int_equal(neap_model_open(ctx, NEAP_TEST_DIR "/golden/tiny-llama-q8_0.gguf", &m),
+                     NEAP_OK);
     neap_session_options o = NEAP_SESSION_OPTIONS_INIT;
     const size_t sizes[2] = {0, sizeof o + 8};
     for (int i = 0; i < 2; i++) {

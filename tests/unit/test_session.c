@@ -53,11 +53,13 @@ static neap_session_options options_of(int64_t context)
     return o;
 }
 
-/* ---- against the reference ---------------------------------------------------------------------- */
+/* ---- against the reference ----------------------------------------------------------------------
+ */
 
-/* "int8_logits" are float64 but for the activations, which are rounded to int8 before each quantised
- * product as Neap's are: what is left is f32 arithmetic (measured 1e-7) and now and then a value at the
- * edge of a step that rounds the other way (up to 0.8 %). f16 models have no such steps. */
+/* "int8_logits" are float64 but for the activations, which are rounded to int8 before each
+ * quantised product as Neap's are: what is left is f32 arithmetic (measured 1e-7) and now and then
+ * a value at the edge of a step that rounds the other way (up to 0.8 %). f16 models have no such
+ * steps. */
 static void check_case(run *r, const json_t *c, double tolerance)
 {
     int32_t ids[128];
@@ -79,7 +81,8 @@ static void check_case(run *r, const json_t *c, double tolerance)
     neap_ids encoded = {0};
     const char *prompt = json_string_value(json_object_get(c, "prompt"));
     assert_int_equal(neap_tokenizer_encode(r->ctx, neap_model_tokenizer(r->model), prompt,
-                                           strlen(prompt), 0, &encoded), NEAP_OK);
+                                           strlen(prompt), 0, &encoded),
+                     NEAP_OK);
     assert_int_equal(encoded.count, n);
     assert_memory_equal(encoded.data, ids, n * sizeof *ids);
     neap_ids_free(r->ctx, &encoded);
@@ -92,7 +95,8 @@ static void test_scores_against_float64(void **state)
     json_t *golden = json_load_file(NEAP_TEST_DIR "/golden/tiny-llama.json", 0, &error), *m;
     assert_non_null(golden);
     size_t i, k;
-    json_array_foreach(json_object_get(golden, "models"), i, m) {
+    json_array_foreach(json_object_get(golden, "models"), i, m)
+    {
         run r;
         char file[512];
         const char *name = json_string_value(json_object_get(m, "file"));
@@ -108,7 +112,8 @@ static void test_scores_against_float64(void **state)
     json_decref(golden);
 }
 
-/* ---- the same bits ------------------------------------------------------------------------------ */
+/* ---- the same bits ------------------------------------------------------------------------------
+ */
 
 static void long_prompt(int32_t ids[LONG])
 {
@@ -185,7 +190,8 @@ static void test_boundaries_of_chunks(void **state)
     close_run(&r);
 }
 
-/* ---- the budget ------------------------------------------------------------------------------- */
+/* ---- the budget -------------------------------------------------------------------------------
+ */
 
 static uint64_t generate_under(const char *file, neap_session_options o, uint64_t *least,
                                uint64_t *planned)
@@ -263,7 +269,8 @@ static void test_context_zero_is_the_most_that_fits(void **state)
     close_run(&r);
 }
 
-/* ---- failing allocations ------------------------------------------------------------------------ */
+/* ---- failing allocations ------------------------------------------------------------------------
+ */
 
 static void test_every_failing_allocation(void **state)
 {
