@@ -139,6 +139,8 @@ neap_status neap_npy_write(neap_context *ctx, const char *path, const neap_npy *
 {
     char header[HEADER];
     content c = {.header = header, .data = array->data};
+    if (!path)
+        return np_fail(ctx, NEAP_EINVAL, "npy: no path");
     neap_status s = check(ctx, path, array, &c.data_bytes);
     if (s != NEAP_OK)
         return s;

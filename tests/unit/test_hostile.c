@@ -2,7 +2,8 @@
  * their types, empty arrays with huge extents. Each is an error or right, and harms nothing after it. */
 #include "ops_fixture.h"
 
-#include "neap/array.h"
+#include "neap/io.h"
+#include "neap/model.h"
 
 static const int64_t HUGE_EXTENT = (int64_t)1 << 61;
 
@@ -23,6 +24,18 @@ static void test_a_message_names_a_thing_once(void **state)
     neap_array *y = neap_take(ramp(1, shape, 0, 1), neap_scalar(NEAP_I32, 9), 0);
     assert_int_equal(neap_eval(y), NEAP_EINVAL);
     assert_string_equal(neap_context_error(ctx), "take: index 9 (number 0), the axis has 4");
+    neap_context_clear_error(ctx);
+}
+
+static void test_files_without_a_path(void **state)
+{
+    (void)state;
+    const float one = 1;
+    neap_model *model;
+    assert_int_equal(neap_npy_write_f32(ctx, NULL, &one, 1, 1), NEAP_EINVAL);
+    neap_context_clear_error(ctx);
+    assert_int_equal(neap_model_open(ctx, NULL, &model), NEAP_EINVAL);
+    assert_null(model);
     neap_context_clear_error(ctx);
 }
 
@@ -73,6 +86,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_message_is_one_line),
         TEST(test_a_message_names_a_thing_once),
+        TEST(test_files_without_a_path),
         TEST(test_rope_at_the_ends_of_its_offsets),
         TEST(test_empty_arrays_of_huge_extents),
     };
