@@ -1,6 +1,6 @@
 # A short front to the CMake presets: `make help`.
 JOBS ?= $(shell nproc)
-build = cmake --preset $(1) >build/$(1).log || { cat build/$(1).log; exit 1; }; cmake --build --preset $(1) -j $(JOBS)
+build = cmake --preset $(1) >build/$(1).log || { cat build/$(1).log; exit 1; }; cmake --build --preset $(1) -j $(JOBS) $(2)
 ctest = ctest --preset $(1) -j $(JOBS) --no-tests=error
 # The thread sanitizer of gcc 12 cannot start where addresses are spread widely.
 steady = $(shell setarch -R true 2>/dev/null && echo setarch -R)
@@ -10,8 +10,8 @@ build: | build/         ## build the library and the command (preset release)
 	@$(call build,release)
 setup:                  ## install the Debian packages of packages.txt that are absent
 	@tools/setup.sh
-demo: setup             ## build, get a small model, make text inside a memory budget
-	@$(MAKE) --no-print-directory build
+demo: setup | build/    ## build, get a small model, make text inside a memory budget
+	@$(call build,release,--target neap)
 	@tools/get_model.sh
 	@tools/demo.sh build/release/neap
 model: setup            ## get the model of the demo and of the tests into .models/

@@ -167,6 +167,8 @@ int cmd_info(int argc, char **argv)
     if (status == CLI_PARSED) {
         cli_task task;
         status = cli_task_open(&task, &settings, settings.file, 1);
+        if (status == CLI_DONE)
+            status = cli_task_within_budget(&task);
         if (status == CLI_DONE && settings.json)
             status = cli_json_print(stdout, "standard output", info_json(&task));
         else if (status == CLI_DONE) {

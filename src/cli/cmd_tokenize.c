@@ -44,6 +44,8 @@ int cmd_tokenize(int argc, char **argv)
         if (status == CLI_DONE)
             status = cli_task_tokens(&task);
         if (status == CLI_DONE)
+            status = cli_task_within_budget(&task);
+        if (status == CLI_DONE)
             status = print_ids(&task.ids);
         status = cli_task_finish(&task, status);
     }

@@ -115,13 +115,14 @@ static int prompt_from_ids(cli_task *task)
 }
 
 /* The session, which knows the least that would do, judges the budget; until then a prompt may take as
- * much beside the model, and input without an end is refused. */
+ * much beside the model, 64 MiB at least, and input without an end is refused. */
 static void limit_prompt(cli_task *task)
 {
     neap_memory_info memory = NEAP_MEMORY_INFO_INIT;
     neap_context_memory(task->ctx, &memory);
-    const uint64_t held = memory.active + memory.cached, more = task->settings->memory;
-    if (more)
+    const uint64_t held = memory.active + memory.cached, least = (uint64_t)64 << 20;
+    const uint64_t more = task->settings->memory < least ? least : task->settings->memory;
+    if (task->settings->memory)
         neap_context_set_limit(task->ctx, held + more);
 }
 

@@ -65,6 +65,20 @@ int cli_task_open(cli_task *task, const cli_settings *settings, const char *path
     return CLI_DONE;
 }
 
+int cli_task_within_budget(cli_task *task)
+{
+    neap_memory_info m = NEAP_MEMORY_INFO_INIT;
+    const uint64_t limit = task->settings->memory;
+    neap_context_memory(task->ctx, &m);
+    if (limit && m.peak > limit)
+        return cli_failed("needs at least %.1f MiB (%" PRIu64 " bytes), the limit is %.1f MiB: "
+                          "header, tokenizer and text",
+                          (double)m.peak / 1048576.0, m.peak, (double)limit / 1048576.0);
+    if (limit && neap_context_set_limit(task->ctx, limit) != NEAP_OK)
+        return cli_context_failed(task->ctx);
+    return CLI_DONE;
+}
+
 /* ---- session ------------------------------------------------------------------------------ */
 
 static int make_sampler(cli_task *task)

@@ -29,6 +29,8 @@ typedef struct cli_task {
 
 /* A context without a limit (the session sets it) and the model. `threads` 0: every processor. */
 int cli_task_open(cli_task *task, const cli_settings *settings, const char *path, int64_t threads);
+/* For commands without a session: what was taken until now fits --memory, or is refused. */
+int cli_task_within_budget(cli_task *task);
 /* The text of -p (rendered with the chat template for --chat) or --ids becomes task->ids; as a
  * prompt, no ids are an error. */
 int cli_task_tokens(cli_task *task);
