@@ -14,6 +14,9 @@ static neap_status context_new(neap_context *parent, const neap_context_options 
     neap_status status = np_take_options(parent, "context", given, &o, sizeof o);
     if (status != NEAP_OK)
         return status;
+    if (o.fail_allocation < 0)
+        return np_fail(parent, NEAP_EINVAL, "fail_allocation: %lld, expected 0 or more",
+                       (long long)o.fail_allocation);
     if (o.threads < 0)
         return np_fail(parent, NEAP_EINVAL, "threads: %d, expected 0 or more", o.threads);
     /* The context's own bytes are on its ledger: a seed on the stack lends the ledger first. */

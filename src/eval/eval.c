@@ -185,6 +185,8 @@ static neap_status stored_error(void)
 
 neap_status neap_eval_all(int n, neap_array *const *roots)
 {
+    if (n < 0)
+        return NEAP_EINVAL;
     for (int i = 0; i < n; i++)
         if (!roots[i])
             return stored_error();

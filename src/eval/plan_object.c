@@ -68,6 +68,9 @@ neap_status neap_plan_make(neap_context *ctx, int n_roots, neap_array *const *ro
     *out = NULL;
     if (ctx->status != NEAP_OK)
         return ctx->status;
+    if (n_roots < 0 || n_params < 0)
+        return np_fail(ctx, NEAP_EINVAL, "plan: %d roots, %d parameters; expected 0 or more", n_roots,
+                       n_params);
     for (int i = 0; i < n_roots; i++)
         if (!roots[i])
             return np_fail(ctx, NEAP_EINVAL, "plan: root %d is NULL", i);

@@ -191,7 +191,7 @@ neap_status neap_session_start(neap_session *s)
 
 static neap_status check_ids(const neap_session *s, const int32_t *ids, int64_t n)
 {
-    if (n < 1)
+    if (n < 1 || !ids)
         return np_fail(s->ctx, NEAP_EINVAL, "prefill: %lld tokens, expected 1 or more",
                        (long long)n);
     if (n > s->context - s->position)

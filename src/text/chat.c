@@ -152,7 +152,7 @@ neap_status np_chat_render_style(neap_context *ctx, const neap_tokenizer *tokeni
     if (count == 0)
         return np_fail(ctx, NEAP_EINVAL, "chat: no messages");
     for (size_t i = 0; i < count; i++) {
-        const char *role = messages[i].role;
+        const char *role = messages[i].role ? messages[i].role : "";
         if (strcmp(role, "system") != 0 && strcmp(role, "user") != 0 &&
             strcmp(role, "assistant") != 0)
             return np_fail(

@@ -79,6 +79,21 @@ static void test_empty_arrays_of_huge_extents(void **state)
     assert_int_equal(neap_array_size(none), 0);
 }
 
+static void test_counts_below_zero(void **state)
+{
+    (void)state;
+    neap_context *ctx;
+    neap_plan *plan;
+    neap_context_options o = NEAP_CONTEXT_OPTIONS_INIT;
+    o.fail_allocation = INT64_MIN;
+    assert_int_equal(neap_context_new(&o, &ctx), NEAP_EINVAL);
+    o.fail_allocation = 0;
+    assert_int_equal(neap_context_new(&o, &ctx), NEAP_OK);
+    assert_int_equal(neap_eval_all(-1, NULL), NEAP_EINVAL);
+    assert_int_equal(neap_plan_make(ctx, -1, NULL, 0, NULL, &plan), NEAP_EINVAL);
+    neap_context_free(ctx);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_scope, close_scope)
 
 int main(void)
@@ -89,6 +104,7 @@ int main(void)
         TEST(test_files_without_a_path),
         TEST(test_rope_at_the_ends_of_its_offsets),
         TEST(test_empty_arrays_of_huge_extents),
+        cmocka_unit_test(test_counts_below_zero),
     };
     return cmocka_run_group_tests_name("hostile", tests, NULL, NULL);
 }
