@@ -82,16 +82,16 @@ static void test_empty_arrays_of_huge_extents(void **state)
 static void test_counts_below_zero(void **state)
 {
     (void)state;
-    neap_context *ctx;
+    neap_context *other;
     neap_plan *plan;
     neap_context_options o = NEAP_CONTEXT_OPTIONS_INIT;
     o.fail_allocation = INT64_MIN;
-    assert_int_equal(neap_context_new(&o, &ctx), NEAP_EINVAL);
+    assert_int_equal(neap_context_new(&o, &other), NEAP_EINVAL);
     o.fail_allocation = 0;
-    assert_int_equal(neap_context_new(&o, &ctx), NEAP_OK);
+    assert_int_equal(neap_context_new(&o, &other), NEAP_OK);
     assert_int_equal(neap_eval_all(-1, NULL), NEAP_EINVAL);
-    assert_int_equal(neap_plan_make(ctx, -1, NULL, 0, NULL, &plan), NEAP_EINVAL);
-    neap_context_free(ctx);
+    assert_int_equal(neap_plan_make(other, -1, NULL, 0, NULL, &plan), NEAP_EINVAL);
+    neap_context_free(other);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_scope, close_scope)
