@@ -119,6 +119,9 @@ neap_status np_model_load(neap_model *m)
     if (!m->pack)
         return NEAP_ENOMEM;
     uint8_t *to = m->pack;
+#ifdef MADV_POPULATE_READ
+    madvise((void *)(uintptr_t)m->map.data, m->map.bytes, MADV_POPULATE_READ);
+#endif
     for (uint32_t i = 0; i < m->gguf->n_tensors; i++) {
         neap_array *w = m->weights[i];
         uint64_t bytes = packed_bytes(m, w);
