@@ -3,7 +3,7 @@
 #
 # peers.sh [--rounds 3] [--threads 2] [--all] [MODEL.gguf ...]
 # Without a model: SmolLM2 Q4_1. --all adds it requantised to Q4_0, Q8_0 and Q4_K_M, and a
-# random-weight model of hidden 1024 in Q4_K_M, made on first use in .models/. Each round runs every
+# random-weight model of hidden 1024 in Q4_K_M, made on first use in .models/peers/. Each round runs every
 # program once on every model, one after the other, so that a slow moment hits all alike; a round
 # before the first is thrown away. llama.cpp comes by $NEAP_SHARED/peers/setup.sh (default
 # ../shared) into .peers/. NEAP names another command than build/release/neap.
@@ -64,10 +64,11 @@ prepare_peer() {
 requantised() { [ -f "$3" ] || "$python" -B tools/requantise.py "$1" "$3" "$2" >&2; }
 
 make_all() {
-    local type random=.models/random-1024
+    mkdir -p .models/peers
+    local type random=.models/peers/random-1024
     for type in Q4_0 Q8_0 Q4_K_M; do
-        requantised "$1" $type ".models/SmolLM2-135M-Instruct.$type.gguf"
-        models+=(".models/SmolLM2-135M-Instruct.$type.gguf")
+        requantised "$1" $type ".models/peers/SmolLM2-135M-Instruct.$type.gguf"
+        models+=(".models/peers/SmolLM2-135M-Instruct.$type.gguf")
     done
     if [ ! -f $random.Q4_K_M.gguf ]; then
         "$python" -c 'import gguf' 2>/dev/null || "$python" -m pip install -q gguf

@@ -24,6 +24,7 @@ struct neap_model {
     np_sizes sizes;
     neap_array **weights; /* by tensor of the file; retained; NULL: not used by the architecture */
     bool packed;          /* the products' weights are meant for the packed layout */
+    bool leave_q8_0;      /* but those of this type, where it does not pay */
     bool loaded;          /* and are in it */
     int sessions;         /* whose plans rely on `packed` */
     void *pack;           /* the block that holds them */
@@ -72,8 +73,9 @@ neap_array *np_model_weight(const neap_model *m, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Marks the products' weights for the packed layout, or not; before graphs are built. Once they are
- * loaded or another session has planned with them, they stay as they are. */
-void np_model_set_packed(neap_model *m, bool packed);
+ * loaded or another session has planned with them, they stay as they are. `all`: also types for which
+ * it does not pay. */
+void np_model_set_packed(neap_model *m, bool packed, bool all);
 /* Bytes that packing takes, as the ledger will count them. */
 uint64_t np_model_packed_bytes(const neap_model *m);
 /* Packs what is marked. */

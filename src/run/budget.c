@@ -130,7 +130,7 @@ static neap_status plan_all(neap_session *s, int64_t context, int64_t chunk, boo
 {
     np_session_drop_plans(s);
     s->context = context;
-    np_model_set_packed(s->model, packed);
+    np_model_set_packed(s->model, packed, s->options.weights == NEAP_WEIGHTS_REPACKED);
     neap_status status = np_session_plan_rest(s);
     return status == NEAP_OK ? np_session_plan_prefill(s, chunk) : status;
 }
