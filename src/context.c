@@ -70,13 +70,6 @@ void neap_context_free(neap_context *ctx)
     np_ledger_destroy(&seed.ledger);
 }
 
-void neap_context_trim(neap_context *ctx)
-{
-    if (ctx->slot_trim)
-        ctx->slot_trim(ctx);
-    np_ledger_trim(&ctx->ledger);
-}
-
 int neap_context_threads(const neap_context *ctx)
 {
     return np_pool_lanes(ctx->pool);

@@ -461,6 +461,13 @@ void neap_context_memory(const neap_context *ctx, neap_memory_info *info)
     np_tell(info, &m, sizeof m);
 }
 
+void neap_context_trim(neap_context *ctx)
+{
+    if (ctx->slot_trim)
+        ctx->slot_trim(ctx);
+    np_ledger_trim(&ctx->ledger);
+}
+
 neap_status neap_context_set_limit(neap_context *ctx, uint64_t bytes)
 {
     np_ledger *l = &ctx->ledger;
