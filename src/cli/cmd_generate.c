@@ -29,7 +29,8 @@ static int check_together(const cli_settings *s)
     return CLI_PARSED;
 }
 
-int cli_parse_generate(cli_settings *s, bool plan, int argc, char **argv)
+/* With `plan` also the table of `plan generate`. Checks what belongs together. */
+static int parse(cli_settings *s, bool plan, int argc, char **argv)
 {
     const cli_option table[] = {
 #include "cli/model_options.def"
@@ -173,10 +174,10 @@ static int run(cli_task *t)
     return finish_output(t, &out, status);
 }
 
-int cmd_generate(int argc, char **argv)
+int cli_generate(bool plan, int (*work)(cli_task *task), int argc, char **argv)
 {
     cli_settings settings = CLI_SETTINGS_INIT;
-    int status = cli_parse_generate(&settings, false, argc, argv);
+    int status = parse(&settings, plan, argc, argv);
     if (status == CLI_PARSED) {
         cli_task task;
         status = cli_task_open(&task, &settings, settings.model, settings.threads);
@@ -185,9 +186,14 @@ int cmd_generate(int argc, char **argv)
         if (status == CLI_DONE)
             status = cli_task_plan(&task, settings.new_tokens, settings.new_tokens - 1);
         if (status == CLI_DONE)
-            status = run(&task);
+            status = work(&task);
         status = cli_task_finish(&task, status);
     }
     cli_settings_free(&settings);
     return status;
+}
+
+int cmd_generate(int argc, char **argv)
+{
+    return cli_generate(false, run, argc, argv);
 }

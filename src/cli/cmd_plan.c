@@ -170,7 +170,7 @@ static void print_plan(const cli_task *t)
     print_alive(t->session);
 }
 
-static int report(const cli_task *t)
+static int report(cli_task *t)
 {
     if (t->settings->json)
         return cli_json_print(stdout, "standard output", plan_json(t));
@@ -182,21 +182,7 @@ static int report(const cli_task *t)
 
 static int plan_generate(int argc, char **argv)
 {
-    cli_settings settings = CLI_SETTINGS_INIT;
-    int status = cli_parse_generate(&settings, true, argc, argv);
-    if (status == CLI_PARSED) {
-        cli_task task;
-        status = cli_task_open(&task, &settings, settings.model, settings.threads);
-        if (status == CLI_DONE)
-            status = cli_task_prompt(&task);
-        if (status == CLI_DONE)
-            status = cli_task_plan(&task, settings.new_tokens, settings.new_tokens - 1);
-        if (status == CLI_DONE)
-            status = report(&task);
-        status = cli_task_finish(&task, status);
-    }
-    cli_settings_free(&settings);
-    return status;
+    return cli_generate(true, report, argc, argv);
 }
 
 static const struct {

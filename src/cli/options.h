@@ -66,7 +66,4 @@ enum { CLI_PARSED = -1 };
 int cli_parse(const cli_option *table, const cli_settings *settings, int argc, char **argv,
               const char *usage, char **file);
 
-/* The table of generate; with `plan` also that of `plan generate`. Checks what belongs together. */
-int cli_parse_generate(cli_settings *settings, bool plan, int argc, char **argv);
-
 #endif

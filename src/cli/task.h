@@ -43,5 +43,7 @@ void cli_task_close(cli_task *task);
 /* That and the context, after --stats is written if `status` is done or interrupted. Returns it, or
  * that of writing. */
 int cli_task_finish(cli_task *task, int status);
+/* The way of `generate` and `plan generate`: arguments, model, prompt, budget, then `work`. */
+int cli_generate(bool plan, int (*work)(cli_task *task), int argc, char **argv);
 
 #endif
