@@ -188,7 +188,7 @@ static void measure(const shape *s, double limit)
     void *a = values(NEAP_F32, s->m * s->k), *b = values(s->b, s->n * s->k);
     void *b32 = s->b == NEAP_F32 ? b : values(NEAP_F32, s->n * s->k);
     void *c = room((size_t)(s->m * s->n) * 4);
-    void *scratch = room(ctx->kernels->gemm_scratch(&g, np_pool_lanes(ctx->pool)));
+    void *scratch = room(ctx->kernels->product->gemm_scratch(&g, np_pool_lanes(ctx->pool)));
     g.a = a, g.b = b, g.c = c;
     double flops = 2e-9 * (double)s->m * (double)s->n * (double)s->k;
     int times = 1 + (int)(0.2 / flops);
@@ -197,7 +197,7 @@ static void measure(const shape *s, double limit)
         rest();
         double t0 = now();
         for (int i = 0; i < times; i++)
-            ctx->kernels->gemm(&g, scratch, ctx->pool);
+            ctx->kernels->product->gemm(&g, scratch, ctx->pool);
         double t1 = now();
         rest();
         double t2 = now();
@@ -253,7 +253,7 @@ static void measure_attention(int64_t q_len, int64_t kv_len, double limit)
     a.k = values(NEAP_F16, KV * capacity * DIM);
     a.v = values(NEAP_F16, KV * capacity * DIM);
     a.out = room((size_t)(q_len * HEADS * DIM) * 4);
-    void *scratch = room(ctx->kernels->attention_scratch(&a, np_pool_lanes(ctx->pool)));
+    void *scratch = room(ctx->kernels->product->attention_scratch(&a, np_pool_lanes(ctx->pool)));
     double seen = 0, figures[MAX_ROUNDS], seconds[MAX_ROUNDS];
     for (int64_t i = 0; i < q_len; i++)
         seen += (double)(kv_len - q_len + i + 1);
@@ -262,7 +262,7 @@ static void measure_attention(int64_t q_len, int64_t kv_len, double limit)
     for (int r = -1; r < rounds; r++) {
         double t = now();
         for (int i = 0; i < times; i++)
-            ctx->kernels->attention(&a, scratch, ctx->pool);
+            ctx->kernels->product->attention(&a, scratch, ctx->pool);
         t = now() - t;
         if (r >= 0) {
             seconds[r] = t / times;

@@ -166,7 +166,7 @@ static void prepare_rows(bench *b, int64_t m, int64_t k, bool matrix)
     for (int64_t i = 0; i < m * k; i++)
         b->y[i] = (float)((i * 37) % 255 - 127);
     np_quant_rows_args r = {b->x, b->y, NEAP_F32, m, k, k, matrix};
-    b->kernels->quant_rows(&r, b->pool[1]);
+    b->kernels->quant->quant_rows(&r, b->pool[1]);
 }
 
 /* Bytes a second while one row meets matrices that lie one after another. */
@@ -174,14 +174,14 @@ static double run_vectors(bench *b, neap_dtype t, const uint8_t *w, bool packed,
                           int64_t k, int lanes)
 {
     static samples all;
-    size_t each = packed ? b->kernels->qmm_pack_bytes(t, n, k) : weight_bytes(t, n, k);
+    size_t each = packed ? b->kernels->quant->qmm_pack_bytes(t, n, k) : weight_bytes(t, n, k);
     size_t count = b->bytes / weight_bytes(t, n, k);
     all.n = 0;
     for (int round = 0; round < 3; round++)
         for (size_t i = 0; i < count; i++) {
             double start = seconds();
             np_qmm_args a = {1, n, k, b->x, w + i * each, t, packed, false, b->y, n, NEAP_F32};
-            b->kernels->qmm(&a, b->scratch, b->pool[lanes]);
+            b->kernels->quant->qmm(&a, b->scratch, b->pool[lanes]);
             sample(&all, seconds() - start);
         }
     return (double)each / fastest_tenth(&all);
@@ -194,7 +194,7 @@ static double run_matrix(bench *b, neap_dtype t, const uint8_t *w, bool packed, 
     for (int round = 0; round < ROUNDS; round++) {
         double start = seconds();
         np_qmm_args a = {TOKENS, n, k, b->x, w, t, packed, true, b->y, n, NEAP_F32};
-        b->kernels->qmm(&a, b->scratch, b->pool[lanes]);
+        b->kernels->quant->qmm(&a, b->scratch, b->pool[lanes]);
         double s = seconds() - start;
         best = s < best ? s : best;
     }
@@ -204,9 +204,9 @@ static double run_matrix(bench *b, neap_dtype t, const uint8_t *w, bool packed, 
 static void bench_shape(bench *b, neap_dtype t, int64_t n, int64_t k)
 {
     const char *name = neap_dtype_describe(t)->name;
-    size_t each = b->kernels->qmm_pack_bytes(t, n, k), from = weight_bytes(t, n, k);
+    size_t each = b->kernels->quant->qmm_pack_bytes(t, n, k), from = weight_bytes(t, n, k);
     for (size_t i = 0; each && i < b->bytes / from; i++)
-        b->kernels->qmm_pack(b->packed + i * each, b->mapped + i * from, t, n, k, b->pool[LANES]);
+        b->kernels->quant->qmm_pack(b->packed + i * each, b->mapped + i * from, t, n, k, b->pool[LANES]);
     for (int packed = 0; packed < (each ? 2 : 1); packed++) {
         const uint8_t *w = packed ? b->packed : b->mapped;
         printf("%-5s %5lld x %-5lld %-6s", name, (long long)n, (long long)k,

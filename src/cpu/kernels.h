@@ -1,9 +1,9 @@
-/* kernels.h - the table of kernels, one const table per instruction set.
+/* kernels.h - the tables of kernels, one const table per family and instruction set.
  *
  * Kernels see raw pointers, counts and strides (in elements unless said), never arrays. They
  * allocate nothing: what they need comes as `scratch`, whose size a pure function tells. A result
  * never depends on the number of lanes, on how rows are cut into calls, or on scratch.
- * Only `static` functions in files built per instruction set; the table is the one exported name. */
+ * Only `static` functions in files built per instruction set; a table is the one exported name. */
 #ifndef NP_KERNELS_H
 #define NP_KERNELS_H
 
@@ -120,9 +120,9 @@ typedef struct np_attention_args {
     int64_t window; /* > 0: and only keys > p - window */
 } np_attention_args;
 
-typedef struct np_kernels {
-    const char *isa;
-
+/* One table a family, each built in its own unit (kernels_<family>.c): what is wanted again after a
+ * change of one kernel is that family only. */
+typedef struct np_span_kernels {
 #define NP_UNARY(name, class) np_unary_fn name[NEAP_DTYPE_SPAN];
 #define NP_BINARY(name, class) np_binary_fn name[NEAP_DTYPE_SPAN];
 #define NP_COMPARE(name, class) np_compare_fn name[NEAP_DTYPE_SPAN];
@@ -132,7 +132,9 @@ typedef struct np_kernels {
 #undef NP_COMPARE
     np_where_fn where[9]; /* by element size: 1 2 4 8 */
     np_cast_fn cast[NEAP_DTYPE_SPAN][NEAP_DTYPE_SPAN]; /* [from][to]; unquantised types */
+} np_span_kernels;
 
+typedef struct np_row_kernels {
     np_reduce_fn sum[NEAP_DTYPE_SPAN];    /* floats -> same dtype with f32 inside; ints, bool -> i64 */
     np_reduce_fn mean[NEAP_DTYPE_SPAN];   /* floats only */
     np_reduce_fn max[NEAP_DTYPE_SPAN];    /* NaN wins */
@@ -142,10 +144,16 @@ typedef struct np_kernels {
     np_rows_fn rms_norm[NEAP_DTYPE_SPAN];
     np_rows_fn layer_norm[NEAP_DTYPE_SPAN]; /* two passes: exact mean, then squared distances */
     np_rope_fn rope[NEAP_DTYPE_SPAN];
+} np_row_kernels;
 
+typedef struct np_product_kernels {
     size_t (*gemm_scratch)(const np_gemm_args *shape, int lanes); /* pointers and strides unused */
     void (*gemm)(const np_gemm_args *args, void *scratch, np_pool *pool);
+    size_t (*attention_scratch)(const np_attention_args *shape, int lanes);
+    void (*attention)(const np_attention_args *args, void *scratch, np_pool *pool);
+} np_product_kernels;
 
+typedef struct np_quant_kernels {
     size_t (*quant_rows_bytes)(int64_t m, int64_t k, bool matrix);
     void (*quant_rows)(const np_quant_rows_args *args, np_pool *pool);
     size_t (*qmm_scratch)(const np_qmm_args *shape, int lanes);
@@ -155,9 +163,13 @@ typedef struct np_kernels {
     /* One row of w[n][k], mapped or packed, to f32: d * q (+ m) in f32, as the format defines. */
     void (*dequant_row)(float *out, const void *w, neap_dtype w_dtype, bool packed, int64_t n, int64_t k,
                         int64_t row);
+} np_quant_kernels;
 
-    size_t (*attention_scratch)(const np_attention_args *shape, int lanes);
-    void (*attention)(const np_attention_args *args, void *scratch, np_pool *pool);
+typedef struct np_kernels {
+    const char *isa;
+#define NP_FAMILY(family) const np_##family##_kernels *family;
+#include "cpu/families.def"
+#undef NP_FAMILY
 } np_kernels;
 
 /* The best table this machine can run, or the one named by NEAP_ISA; NEAP_EINVAL for an unknown or

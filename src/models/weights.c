@@ -75,7 +75,7 @@ static uint64_t packed_bytes(const neap_model *m, const neap_array *w)
         return 0;
     if (w->dtype == NEAP_Q8_0 && m->leave_q8_0)
         return 0;
-    return m->ctx->kernels->qmm_pack_bytes((neap_dtype)w->dtype, w->shape[0], w->shape[1]);
+    return m->ctx->kernels->quant->qmm_pack_bytes((neap_dtype)w->dtype, w->shape[0], w->shape[1]);
 }
 
 /* Each weight starts on a cache line. */
@@ -142,7 +142,7 @@ neap_status np_model_load(neap_model *m)
         uint64_t bytes = packed_bytes(m, w);
         if (!bytes)
             continue;
-        m->ctx->kernels->qmm_pack(to, w->buffer->data, (neap_dtype)w->dtype, w->shape[0],
+        m->ctx->kernels->quant->qmm_pack(to, w->buffer->data, (neap_dtype)w->dtype, w->shape[0],
                                   w->shape[1], m->ctx->pool);
         w->buffer->data = to;
         to += room(bytes);

@@ -103,7 +103,7 @@ static neap_status run_binary(const np_call *c, const np_binary_fn *table)
 #define NP_UNARY(op, operands)                            \
     static neap_status op##_run(const np_call *c)         \
     {                                                     \
-        return run_unary(c, c->ctx->kernels->op);         \
+        return run_unary(c, c->ctx->kernels->span->op);         \
     }                                                     \
     const np_op np_op_##op = {.name = #op,                \
                               .arity = 1,                 \
@@ -119,7 +119,7 @@ static neap_status run_binary(const np_call *c, const np_binary_fn *table)
 #define BINARY(op, operands, result)                                    \
     static neap_status op##_run(const np_call *c)                       \
     {                                                                   \
-        return run_binary(c, c->ctx->kernels->op);                      \
+        return run_binary(c, c->ctx->kernels->span->op);                      \
     }                                                                   \
     const np_op np_op_##op = {.name = #op,                              \
                               .arity = 2,                               \
@@ -150,7 +150,7 @@ static bool where_infer(neap_array *out)
 
 static neap_status where_run(const np_call *c)
 {
-    np_span_user user = {.where = c->ctx->kernels->where[np_element_bytes(c->out->dtype)]};
+    np_span_user user = {.where = c->ctx->kernels->span->where[np_element_bytes(c->out->dtype)]};
     np_spans_call(c, false, where_span, &user);
     return NEAP_OK;
 }

@@ -85,7 +85,7 @@ static size_t matmul_scratch(const np_call *shapes)
 {
     int lead;
     np_gemm_args g = gemm_arguments(shapes, &lead);
-    return shapes->ctx->kernels->gemm_scratch(&g, np_pool_lanes(shapes->ctx->pool));
+    return shapes->ctx->kernels->product->gemm_scratch(&g, np_pool_lanes(shapes->ctx->pool));
 }
 
 static neap_status matmul_run(const np_call *c)
@@ -103,7 +103,7 @@ static neap_status matmul_run(const np_call *c)
         g.a = c->in[0]->data + at[0] * np_element_bytes(c->in[0]->dtype);
         g.b = c->in[1]->data + at[1] * np_element_bytes(c->in[1]->dtype);
         g.c = c->out->data + at[2] * np_element_bytes(c->out->dtype);
-        c->ctx->kernels->gemm(&g, c->scratch, c->ctx->pool);
+        c->ctx->kernels->product->gemm(&g, c->scratch, c->ctx->pool);
         np_index_next(lead, c->out->shape, index, 3, at, strides);
     }
     return NEAP_OK;
@@ -200,7 +200,7 @@ static bool quant_rows_infer(neap_array *out)
     const np_quant_rows_attr *attr = (const void *)out->attr;
     out->dtype = NEAP_U8;
     out->rank = 1;
-    out->shape[0] = (int64_t)out->ctx->kernels->quant_rows_bytes(attr->rows, attr->k, attr->matrix);
+    out->shape[0] = (int64_t)out->ctx->kernels->quant->quant_rows_bytes(attr->rows, attr->k, attr->matrix);
     return true;
 }
 
@@ -214,7 +214,7 @@ static neap_status quant_rows_run(const np_call *c)
         if (x->shape[d] > 1)
             a.x_row = x->strides[d]; /* the last of them: they fold, or there is one row */
     if (a.m > 0 && a.k > 0)
-        c->ctx->kernels->quant_rows(&a, c->ctx->pool);
+        c->ctx->kernels->quant->quant_rows(&a, c->ctx->pool);
     return NEAP_OK;
 }
 
@@ -256,14 +256,14 @@ static np_qmm_args quant_arguments(const np_call *c)
 static size_t quant_matmul_scratch(const np_call *shapes)
 {
     np_qmm_args a = quant_arguments(shapes);
-    return shapes->ctx->kernels->qmm_scratch(&a, np_pool_lanes(shapes->ctx->pool));
+    return shapes->ctx->kernels->quant->qmm_scratch(&a, np_pool_lanes(shapes->ctx->pool));
 }
 
 static neap_status quant_matmul_run(const np_call *c)
 {
     np_qmm_args a = quant_arguments(c);
     if (a.m > 0 && a.n > 0 && a.k > 0)
-        c->ctx->kernels->qmm(&a, c->scratch, c->ctx->pool);
+        c->ctx->kernels->quant->qmm(&a, c->scratch, c->ctx->pool);
     else if (a.m > 0 && a.n > 0)
         memset(c->out->data, 0, (size_t)(a.m * a.n * np_element_bytes(a.y_dtype)));
     return NEAP_OK;

@@ -131,9 +131,9 @@ static int32_t draw(const np_categorical_job *job, int64_t row, const float *log
         for (int64_t j = 0; j < n; j++)
             noise[j] = np_random_uniform(np_random_word(job->key, (uint64_t)(row * job->n + i + j),
                                                         (uint64_t)(job->rows * job->n)));
-        k->log[NEAP_F32](noise, noise, n);
-        k->neg[NEAP_F32](noise, noise, n);
-        k->log[NEAP_F32](noise, noise, n);
+        k->span->log[NEAP_F32](noise, noise, n);
+        k->span->neg[NEAP_F32](noise, noise, n);
+        k->span->log[NEAP_F32](noise, noise, n);
         for (int64_t j = 0; j < n; j++) {
             float v = logits[i + j] - noise[j];
             if (at < 0 || v > best || (isnan(v) && !isnan(best))) {

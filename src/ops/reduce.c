@@ -195,7 +195,7 @@ static neap_status run_reduce(const np_call *c, const np_reduce_fn *table, bool 
 #define REDUCTION(op, shape_rule, extreme, reason)                                                 \
     static neap_status op##_run(const np_call *c)                                                  \
     {                                                                                              \
-        return run_reduce(c, c->ctx->kernels->op, extreme);                                        \
+        return run_reduce(c, c->ctx->kernels->row->op, extreme);                                        \
     }                                                                                              \
     const np_op np_op_##op = {.name = #op, .arity = 1, .infer = shape_rule, .run = op##_run,       \
                               .absorbs_extent = true, .no_grad = reason};                          \
@@ -225,7 +225,7 @@ REDUCTION(argmax, argmax_infer, true, "integer result")
 
 static neap_status mean_run(const np_call *c)
 {
-    return run_reduce(c, c->ctx->kernels->mean, false);
+    return run_reduce(c, c->ctx->kernels->row->mean, false);
 }
 
 const np_op np_op_mean = {.name = "mean", .arity = 1, .infer = mean_infer, .run = mean_run,

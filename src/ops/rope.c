@@ -59,7 +59,7 @@ static neap_status rope_run(const np_call *c)
 {
     const np_rope_attr *attr = c->attr;
     const np_operand *x = c->in[0], *out = c->out;
-    np_rope_job job = {.fn = c->ctx->kernels->rope[x->dtype], .size = np_element_bytes(x->dtype)};
+    np_rope_job job = {.fn = c->ctx->kernels->row->rope[x->dtype], .size = np_element_bytes(x->dtype)};
     np_rope_args *a = &job.args;
     if (np_size(out->rank, out->shape) == 0)
         return NEAP_OK;

@@ -81,7 +81,7 @@ static neap_status run_rows(const np_call *c, const np_rows_fn *table)
 
 static neap_status softmax_run(const np_call *c)
 {
-    return run_rows(c, c->ctx->kernels->softmax);
+    return run_rows(c, c->ctx->kernels->row->softmax);
 }
 
 const np_op np_op_softmax = {.name = "softmax", .arity = 1, .overwrites = 1, .infer = rows_infer,
@@ -116,12 +116,12 @@ neap_array *neap_softmax(neap_array *x, int axis)
 
 static neap_status rms_norm_run(const np_call *c)
 {
-    return run_rows(c, c->ctx->kernels->rms_norm);
+    return run_rows(c, c->ctx->kernels->row->rms_norm);
 }
 
 static neap_status layer_norm_run(const np_call *c)
 {
-    return run_rows(c, c->ctx->kernels->layer_norm);
+    return run_rows(c, c->ctx->kernels->row->layer_norm);
 }
 
 const np_op np_op_rms_norm = {.name = "rms_norm", .arity = -1, .overwrites = 1, .infer = rows_infer,

@@ -245,7 +245,7 @@ void np_convert(neap_context *ctx, int rank, const int64_t *shape, neap_dtype to
         np_copy_all(&copy, ctx->pool, to, from);
         return;
     }
-    np_cast_user user = {ctx->kernels->cast[from_dtype][to_dtype]};
+    np_cast_user user = {ctx->kernels->span->cast[from_dtype][to_dtype]};
     np_spans spans = {.pool = ctx->pool, .rank = rank, .shape = shape, .n = 2, .repeat = true,
                       .fn = cast_span, .user = &user};
     spans.operand[0] = (np_span_operand){to, to_strides, np_element_bytes(to_dtype)};

@@ -234,7 +234,7 @@ static neap_status key_cache_write_run(const np_call *c)
     np_key_cache_job job = {.rows = rows, .cache = cache, .position = position,
                             .count = rows->shape[0] * rows->shape[1]};
     if (rows->dtype != cache->dtype)
-        job.cast = c->ctx->kernels->cast[rows->dtype][cache->dtype];
+        job.cast = c->ctx->kernels->span->cast[rows->dtype][cache->dtype];
     if (job.count * rows->shape[2] >= NP_PARALLEL_ELEMENTS / 2)
         np_pool_run(c->ctx->pool, key_cache_lane, &job);
     else if (job.count > 0)

@@ -76,7 +76,7 @@ static void take_lane(void *arg, int lane, int lanes)
         row += row < 0 ? n : 0;
         uint8_t *to = out->data + at[1] * size;
         if (np_is_quantised(x->dtype))
-            job->c->ctx->kernels->dequant_row((float *)(void *)to, x->data, x->dtype, x->packed, n,
+            job->c->ctx->kernels->quant->dequant_row((float *)(void *)to, x->data, x->dtype, x->packed, n,
                                               x->shape[1], row);
         else
             np_copy_one(&job->copy, to, x->data + row * x->strides[job->axis] * size);

@@ -153,11 +153,11 @@ static np_attention_args grouped(const problem *p)
 /* Runs with scratch of exactly the promised size, filled with NaN. */
 static void run(const np_kernels *kernels, const np_attention_args *a, int lanes)
 {
-    size_t bytes = kernels->attention_scratch(a, lanes);
+    size_t bytes = kernels->product->attention_scratch(a, lanes);
     char *scratch = malloc(bytes + 64);
     assert_non_null(scratch);
     memset(scratch, 0xff, bytes + 64);
-    kernels->attention(a, scratch + (64 - (uintptr_t)scratch % 64) % 64, ctx[lanes]->pool);
+    kernels->product->attention(a, scratch + (64 - (uintptr_t)scratch % 64) % 64, ctx[lanes]->pool);
     free(scratch);
 }
 
@@ -561,9 +561,9 @@ static void test_scratch_covers_smaller(void **state)
             a.kv_heads = 1 + draw_below(10);
             a.q_heads = a.kv_heads * (1 + draw_below(8));
             int lanes = 1 + (int)draw_below(4);
-            size_t whole = (*k)->attention_scratch(&a, lanes);
+            size_t whole = (*k)->product->attention_scratch(&a, lanes);
             a.q_len = 1 + draw_below(a.q_len), a.kv_len = draw_below(a.kv_len);
-            assert_true((*k)->attention_scratch(&a, lanes) <= whole);
+            assert_true((*k)->product->attention_scratch(&a, lanes) <= whole);
         }
 }
 

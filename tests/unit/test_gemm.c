@@ -110,11 +110,11 @@ static void problem_free(problem *p)
 /* Runs with scratch of exactly the promised size. */
 static void run(const np_kernels *kernels, const np_gemm_args *g, int lanes)
 {
-    size_t bytes = kernels->gemm_scratch(g, lanes);
+    size_t bytes = kernels->product->gemm_scratch(g, lanes);
     void *scratch = aligned_alloc(64, (bytes + 64) / 64 * 64);
     assert_non_null(scratch);
     memset(scratch, 0xff, bytes); /* NaN wherever nothing was written */
-    kernels->gemm(g, scratch, ctx[lanes]->pool);
+    kernels->product->gemm(g, scratch, ctx[lanes]->pool);
     free(scratch);
 }
 
@@ -378,10 +378,10 @@ static void test_scratch_covers_smaller(void **state)
                 plain(1 + draw_below(600), 1 + draw_below(3000), 1 + draw_below(3000), NEAP_F32);
             g.c_dtype = types[i & 1];
             int lanes = 1 + (int)draw_below(4);
-            size_t whole = (*k)->gemm_scratch(&g, lanes);
+            size_t whole = (*k)->product->gemm_scratch(&g, lanes);
             g.matrix = draw_below(2);
             g.m = 1 + draw_below(g.m), g.n = 1 + draw_below(g.n), g.k = 1 + draw_below(g.k);
-            assert_true((*k)->gemm_scratch(&g, 1 + (int)draw_below(lanes)) <= whole);
+            assert_true((*k)->product->gemm_scratch(&g, 1 + (int)draw_below(lanes)) <= whole);
         }
 }
 

@@ -91,13 +91,13 @@ static void multiply(const product *p, const float *x, bool matrix, void *y, nea
     size_t y_size = (size_t)neap_dtype_describe(y_dtype)->block_bytes;
     for (int64_t i = 0; i < (matrix ? 1 : p->m); i++) {
         int64_t m = matrix ? p->m : 1;
-        void *q = aligned(kr->quant_rows_bytes(m, p->k, matrix));
+        void *q = aligned(kr->quant->quant_rows_bytes(m, p->k, matrix));
         np_quant_rows_args r = {q, x + i * p->k, NEAP_F32, m, p->k, p->k, matrix};
-        kr->quant_rows(&r, pool);
+        kr->quant->quant_rows(&r, pool);
         np_qmm_args a = {m, p->n, p->k, q, p->w, p->w_dtype, p->packed, matrix,
                          (uint8_t *)y + (size_t)(i * p->n) * y_size, p->n, y_dtype};
-        void *scratch = aligned(kr->qmm_scratch(&a, np_pool_lanes(pool)));
-        kr->qmm(&a, scratch, pool);
+        void *scratch = aligned(kr->quant->qmm_scratch(&a, np_pool_lanes(pool)));
+        kr->quant->qmm(&a, scratch, pool);
         free(scratch);
         free(q);
     }
@@ -106,11 +106,11 @@ static void multiply(const product *p, const float *x, bool matrix, void *y, nea
 static void *pack(const np_kernels *kr, neap_dtype t, const void *w, int64_t n, int64_t k,
                   np_pool *pool)
 {
-    uint64_t bytes = kr->qmm_pack_bytes(t, n, k);
+    uint64_t bytes = kr->quant->qmm_pack_bytes(t, n, k);
     if (!bytes)
         return NULL;
     void *out = aligned(bytes);
-    kr->qmm_pack(out, w, t, n, k, pool);
+    kr->quant->qmm_pack(out, w, t, n, k, pool);
     return out;
 }
 
@@ -127,7 +127,7 @@ static void check_golden_rows(const product *p, const uint8_t *real)
     const int64_t rows[3] = {0, 1, p->n - 1};
     float *out = aligned((size_t)p->k * sizeof(float));
     for (int r = 0; r < 3; r++) {
-        p->kernels->dequant_row(out, p->w, p->w_dtype, p->packed, p->n, p->k, rows[r]);
+        p->kernels->quant->dequant_row(out, p->w, p->w_dtype, p->packed, p->n, p->k, rows[r]);
         assert_memory_equal(out, real + (size_t)(r * p->k) * sizeof(float),
                             (size_t)p->k * sizeof(float));
     }
@@ -296,12 +296,12 @@ static void test_half_types(void **state)
                 assert_true(fabsf(f - y[i]) <= fabsf(y[i]) * 0x1p-8f);
             }
         }
-        void *q = aligned((*kr)->quant_rows_bytes(M, K, true));
+        void *q = aligned((*kr)->quant->quant_rows_bytes(M, K, true));
         np_quant_rows_args r = {q, hx, NEAP_F16, M, K, K, true};
-        (*kr)->quant_rows(&r, *state);
+        (*kr)->quant->quant_rows(&r, *state);
         np_qmm_args a = {M, N, K, q, w, NEAP_Q8_0, false, true, z, N, NEAP_F32};
-        void *scratch = aligned((*kr)->qmm_scratch(&a, np_pool_lanes(*state)));
-        (*kr)->qmm(&a, scratch, *state);
+        void *scratch = aligned((*kr)->quant->qmm_scratch(&a, np_pool_lanes(*state)));
+        (*kr)->quant->qmm(&a, scratch, *state);
         assert_memory_equal(z, y, sizeof y);
         free(scratch);
         free(q);

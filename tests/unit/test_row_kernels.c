@@ -21,7 +21,7 @@ static void *space(size_t bytes)
 /* x[i] = f(i), rounded to the type. */
 static void put(const np_kernels *k, neap_dtype t, void *x, int64_t i, float value)
 {
-    k->cast[NEAP_F32][t]((uint8_t *)x + (size_t)i * size_of(t), &value, 1);
+    k->span->cast[NEAP_F32][t]((uint8_t *)x + (size_t)i * size_of(t), &value, 1);
 }
 
 static void fill_noise(const np_kernels *k, neap_dtype t, void *x, int64_t n, uint64_t seed)
@@ -39,10 +39,10 @@ static void test_every_row_is_there(void **state)
             const neap_dtype_info *info = neap_dtype_describe((neap_dtype)t);
             bool any = info->name && info->class_ != NEAP_CLASS_QUANT;
             bool real = any && info->class_ == NEAP_CLASS_FLOAT;
-            assert_true((*k)->sum[t] ? any : !any);
-            assert_true((*k)->max[t] && (*k)->min[t] && (*k)->argmax[t] ? any : !any);
-            assert_true((*k)->mean[t] && (*k)->softmax[t] && (*k)->rms_norm[t] ? real : !real);
-            assert_true((*k)->layer_norm[t] && (*k)->rope[t] ? real : !real);
+            assert_true((*k)->row->sum[t] ? any : !any);
+            assert_true((*k)->row->max[t] && (*k)->row->min[t] && (*k)->row->argmax[t] ? any : !any);
+            assert_true((*k)->row->mean[t] && (*k)->row->softmax[t] && (*k)->row->rms_norm[t] ? real : !real);
+            assert_true((*k)->row->layer_norm[t] && (*k)->row->rope[t] ? real : !real);
         }
         printf("%s\n", (*k)->isa);
     }
@@ -96,7 +96,7 @@ enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 static np_reduce_fn reduction(const np_kernels *k, int which, neap_dtype t)
 {
-    np_reduce_fn all[] = {k->sum[t], k->mean[t], k->max[t], k->min[t], k->argmax[t]};
+    np_reduce_fn all[] = {k->row->sum[t], k->row->mean[t], k->row->max[t], k->row->min[t], k->row->argmax[t]};
     return all[which];
 }
 static const char *const reduction_names[] = {"sum", "mean", "max", "min", "argmax"};
@@ -215,13 +215,13 @@ static void test_nan_and_ties(void **state)
             for (int i = 0; i < N; i++) /* adjacent; two equal peaks, then none */
                 put(*k, type, x, i, i == 20 || i == 33 ? 9.0f : (float)(i % 5));
             np_reduce_args row = {out, x, 1, N, 1, 0, 1, 0};
-            (*k)->argmax[type](&row);
+            (*k)->row->argmax[type](&row);
             assert_true(element(NEAP_I32, out, 0) == 20);
             for (int i = 0; i < N; i++)
                 put(*k, type, x, i, -INFINITY);
-            (*k)->argmax[type](&row);
+            (*k)->row->argmax[type](&row);
             assert_true(element(NEAP_I32, out, 0) == 0);
-            (*k)->max[type](&row);
+            (*k)->row->max[type](&row);
             assert_true(element(type, out, 0) == -(long double)INFINITY);
         }
     }
@@ -248,12 +248,12 @@ static void test_long_sums_of_half_floats(void **state)
     EACH_ISA(k)
     {
         for (int form = 0; form < 3; form++) {
-            assert_true(reduce_ones(*k, (*k)->sum[NEAP_F16], NEAP_F16, 20000, form) == 20000);
-            assert_true(reduce_ones(*k, (*k)->sum[NEAP_BF16], NEAP_BF16, 70000, form) == 70144);
-            assert_true(isinf(reduce_ones(*k, (*k)->sum[NEAP_F16], NEAP_F16, 70000, form)));
-            assert_true(reduce_ones(*k, (*k)->mean[NEAP_F16], NEAP_F16, 70000, form) == 1);
-            assert_true(reduce_ones(*k, (*k)->mean[NEAP_BF16], NEAP_BF16, 70000, form) == 1);
-            assert_true(reduce_ones(*k, (*k)->sum[NEAP_F32], NEAP_F32, 70000, form) == 70000);
+            assert_true(reduce_ones(*k, (*k)->row->sum[NEAP_F16], NEAP_F16, 20000, form) == 20000);
+            assert_true(reduce_ones(*k, (*k)->row->sum[NEAP_BF16], NEAP_BF16, 70000, form) == 70144);
+            assert_true(isinf(reduce_ones(*k, (*k)->row->sum[NEAP_F16], NEAP_F16, 70000, form)));
+            assert_true(reduce_ones(*k, (*k)->row->mean[NEAP_F16], NEAP_F16, 70000, form) == 1);
+            assert_true(reduce_ones(*k, (*k)->row->mean[NEAP_BF16], NEAP_BF16, 70000, form) == 1);
+            assert_true(reduce_ones(*k, (*k)->row->sum[NEAP_F32], NEAP_F32, 70000, form) == 70000);
         }
     }
 }
@@ -269,10 +269,10 @@ static void test_ten_million(void **state)
     EACH_ISA(k)
     {
         np_reduce_args args = {&sum, x, 1, 10000000, 1, 0, 1, 0};
-        (*k)->sum[NEAP_F32](&args);
+        (*k)->row->sum[NEAP_F32](&args);
         /* within a block the chain of 64 additions rounds at most 2^-24 of the partial sum each */
         assert_true(fabs((double)sum - 1e7 * (double)tenth) < 1e7 * 0.1 * 70 * 0x1p-24);
-        (*k)->mean[NEAP_F32](&args);
+        (*k)->row->mean[NEAP_F32](&args);
         assert_true(fabsf(sum - tenth) < 70 * 0x1p-24f * tenth);
     }
     free(x);
@@ -288,19 +288,19 @@ static void test_more_than_two_to_the_31(void **state)
     EACH_ISA(k)
     {
         np_reduce_args all = {out, &one, 1, 65536LL * 65537, 1, 0, 0, 0};
-        (*k)->sum[NEAP_U8](&all);
+        (*k)->row->sum[NEAP_U8](&all);
         assert_true(out[0] == 4295032832);
         all.out = &top;
-        (*k)->max[NEAP_U8](&all);
+        (*k)->row->max[NEAP_U8](&all);
         assert_int_equal(top, 1);
         np_reduce_args rows = {out, &one, 65536, 65537, 1, 0, 0, 0};
-        (*k)->sum[NEAP_U8](&rows);
+        (*k)->row->sum[NEAP_U8](&rows);
         assert_true(out[0] == 65537 && out[65535] == 65537);
         np_reduce_args columns = {out, &one, 1, 65536, 65537, 0, 0, 0};
-        (*k)->sum[NEAP_U8](&columns);
+        (*k)->row->sum[NEAP_U8](&columns);
         assert_true(out[0] == 65536 && out[65536] == 65536);
         np_reduce_args again = {out, out, 1, 65537, 1, 0, 1, 0};
-        (*k)->sum[NEAP_I64](&again);
+        (*k)->row->sum[NEAP_I64](&again);
         assert_true(out[0] == 4295032832);
     }
     free(out);
@@ -314,12 +314,12 @@ static void test_nothing_to_sum(void **state)
         float f[3] = {7, 7, 7};
         int64_t l = 7;
         np_reduce_args args = {f, f, 1, 0, 3, 0, 3, 1};
-        (*k)->sum[NEAP_F32](&args);
+        (*k)->row->sum[NEAP_F32](&args);
         assert_true(f[0] == 0 && f[1] == 0 && f[2] == 0);
-        (*k)->mean[NEAP_F32](&args);
+        (*k)->row->mean[NEAP_F32](&args);
         assert_true(isnan(f[0]) && isnan(f[2]));
         args.out = &l, args.inner = 1;
-        (*k)->sum[NEAP_I32](&args);
+        (*k)->row->sum[NEAP_I32](&args);
         assert_true(l == 0);
     }
 }
@@ -367,11 +367,11 @@ static void test_rows_against_numpy(void **state)
             np_rows_args plain = {out, x, 2, ROW, ROW, ROW, NULL, NULL, 1e-5f};
             np_rows_args weighted = {out, x, 2, ROW, ROW, ROW, w, NULL, 1e-5f};
             np_rows_args both = {out, x, 2, ROW, ROW, ROW, w, b, 1e-5f};
-            (*k)->softmax[t](&plain);
+            (*k)->row->softmax[t](&plain);
             check_table(*k, "softmax", t, out, 37); /* x - max, to 64, rounds: 32 units in exp */
-            (*k)->rms_norm[t](&weighted);
+            (*k)->row->rms_norm[t](&weighted);
             check_table(*k, "rms_norm", t, out, 4);
-            (*k)->layer_norm[t](&both);
+            (*k)->row->layer_norm[t](&both);
             check_table(*k, "layer_norm", t, out, 6);
             free(x), free(w), free(b), free(out);
         }
@@ -380,7 +380,7 @@ static void test_rows_against_numpy(void **state)
 
 static np_rows_fn row_kernel(const np_kernels *k, int which, neap_dtype t)
 {
-    return which == 0 ? k->softmax[t] : which == 1 ? k->rms_norm[t] : k->layer_norm[t];
+    return which == 0 ? k->row->softmax[t] : which == 1 ? k->row->rms_norm[t] : k->row->layer_norm[t];
 }
 
 /* A row alone, elsewhere, among others, in place, with other strides: the same bits; nothing
@@ -434,15 +434,15 @@ static void test_softmax_of_infinities(void **state)
                     put(*k, t, x, j, -INFINITY);
                 np_rows_args args = {out, x, 1, n, n, n, NULL, NULL, 0};
                 memset(out, 0xa5, sizeof out);
-                (*k)->softmax[t](&args);
+                (*k)->row->softmax[t](&args);
                 for (int64_t j = 0; j < n; j++)
                     assert_true(element(t, out, j) == 0);
                 put(*k, t, x, n / 2, 3.0f); /* one finite entry takes all */
-                (*k)->softmax[t](&args);
+                (*k)->row->softmax[t](&args);
                 for (int64_t j = 0; j < n; j++)
                     assert_true(element(t, out, j) == (j == n / 2));
                 put(*k, t, x, n / 2, INFINITY);
-                (*k)->softmax[t](&args);
+                (*k)->row->softmax[t](&args);
                 assert_true(isnan(element(t, out, n / 2)));
             }
         }
@@ -460,12 +460,12 @@ static void test_layer_norm_of_offset_data(void **state)
     EACH_ISA(k)
     {
         np_rows_args args = {out, x, 1, N, N, N, NULL, NULL, 0};
-        (*k)->layer_norm[NEAP_F32](&args);
+        (*k)->row->layer_norm[NEAP_F32](&args);
         for (int i = 0; i < N; i++) /* 10 / sqrt(100), within half of 1e-3 */
             assert_true(fabsf(out[i] - (i % 2 ? 1.0f : -1.0f)) < 5e-4f);
         float mean;
         np_reduce_args sum = {&mean, x, 1, N, 1, 0, 1, 0};
-        (*k)->mean[NEAP_F32](&sum);
+        (*k)->row->mean[NEAP_F32](&sum);
         assert_true(fabsf(mean - 1000010.0f) <= 0.0625f); /* one unit of a float there */
     }
     free(x), free(out);
@@ -523,7 +523,7 @@ static void test_rope_against_numpy(void **state)
                                  cases[i / 3].base,
                                  cases[i / 3].scale,
                                  cases[i / 3].freqs ? freqs : NULL};
-            (*k)->rope[t](&args);
+            (*k)->row->rope[t](&args);
             check_rope(*k, cases[i / 3].name, t, out);
             uint8_t *apart = space(bytes); /* a position alone, by offset, and in place */
             memcpy(apart, x, bytes);
@@ -531,7 +531,7 @@ static void test_rope_against_numpy(void **state)
                 np_rope_args lone = args;
                 lone.x = lone.out = apart + (size_t)p * HEADS * DIM * size_of(t);
                 lone.positions = 1, lone.at = NULL, lone.offset = positions[p];
-                (*k)->rope[t](&lone);
+                (*k)->row->rope[t](&lone);
             }
             assert_memory_equal(apart, out, bytes);
             free(apart), free(x), free(out);
@@ -557,12 +557,12 @@ static void test_rope_of_batches(void **state)
             args.at = form == 1 ? at : form == 2 ? at : form == 3 ? own : NULL;
             args.at_batch_stride = form >= 2;
             memset(out, 0, sizeof out);
-            (*k)->rope[NEAP_F32](&args);
+            (*k)->row->rope[NEAP_F32](&args);
             for (int i = 0; i < 8; i++) /* to the 8 digits given */
                 assert_true(fabsf(out[i] - (form == 3 && i < 4 ? 1.0f : want[i % 4])) < 2e-7f);
         }
         args.out = x, args.at = NULL; /* in place */
-        (*k)->rope[NEAP_F32](&args);
+        (*k)->row->rope[NEAP_F32](&args);
         for (int i = 0; i < 8; i++)
             assert_true(fabsf(x[i] - want[i % 4]) < 2e-7f);
     }
@@ -582,7 +582,7 @@ static void test_rope_widths(void **state)
                 np_rope_args args = {out,    x,           1,   1,    1, WIDE, {0}, {0},
                                      rotary, interleaved, 777, NULL, 0, 1e4f, 1,   NULL};
                 out[WIDE] = 5.0f;
-                (*k)->rope[NEAP_F32](&args);
+                (*k)->row->rope[NEAP_F32](&args);
                 assert_true(out[WIDE] == 5.0f);
                 for (int64_t i = 0; i < rotary / 2; i++) {
                     int64_t a = interleaved ? 2 * i : i,

@@ -15,9 +15,9 @@ typedef struct row {
 } row;
 
 static const row table[] = {
-#define NP_UNARY(name, class) {#name, UNARY, #class, offsetof(np_kernels, name)},
-#define NP_BINARY(name, class) {#name, BINARY, #class, offsetof(np_kernels, name)},
-#define NP_COMPARE(name, class) {#name, COMPARE, #class, offsetof(np_kernels, name)},
+#define NP_UNARY(name, class) {#name, UNARY, #class, offsetof(np_span_kernels, name)},
+#define NP_BINARY(name, class) {#name, BINARY, #class, offsetof(np_span_kernels, name)},
+#define NP_COMPARE(name, class) {#name, COMPARE, #class, offsetof(np_span_kernels, name)},
 #include "cpu/elementwise.def"
 #undef NP_UNARY
 #undef NP_BINARY
@@ -44,7 +44,7 @@ static bool belongs(const row *r, neap_dtype t)
 static bool run(const np_kernels *k, const row *r, neap_dtype t, void *out, const void *a,
                 const void *b, int64_t n, int sa, int sb)
 {
-    const char *at = (const char *)k + r->offset + (size_t)t * sizeof(np_unary_fn);
+    const char *at = (const char *)k->span + r->offset + (size_t)t * sizeof(np_unary_fn);
     np_unary_fn unary;
     np_binary_fn binary;
     memcpy(&unary, at, sizeof unary);
@@ -76,9 +76,9 @@ static void test_every_row_is_there(void **state)
         }
         for (int i = 0; i < TYPES; i++)
             for (int j = 0; j < TYPES; j++)
-                assert_non_null((*k)->cast[types[i]][types[j]]);
+                assert_non_null((*k)->span->cast[types[i]][types[j]]);
         for (int bytes = 0; bytes < 9; bytes++)
-            assert_int_equal((*k)->where[bytes] != NULL, bytes && (bytes & (bytes - 1)) == 0);
+            assert_int_equal((*k)->span->where[bytes] != NULL, bytes && (bytes & (bytes - 1)) == 0);
         printf("%s\n", (*k)->isa);
     }
 }
@@ -409,7 +409,7 @@ static void test_where(void **state)
                 int sc = flags & 1, sa = flags >> 1 & 1, sb = flags >> 2;
                 for (int at = 0; at < 3; at++) {
                     int64_t n = 97 - at;
-                    (*k)->where[bytes](out, c + at, a, b + bytes, n, sc, sa, sb);
+                    (*k)->span->where[bytes](out, c + at, a, b + bytes, n, sc, sa, sb);
                     for (int64_t i = 0; i < n; i++) {
                         const uint8_t *want = c[at + (sc ? i : 0)]
                                                   ? a + (sa ? (size_t)i * bytes : 0)
@@ -419,7 +419,7 @@ static void test_where(void **state)
                 }
             }
             memcpy(out, b, sizeof b); /* in place */
-            (*k)->where[bytes](out, c, a, out, LONGEST, 1, 1, 1);
+            (*k)->span->where[bytes](out, c, a, out, LONGEST, 1, 1, 1);
             for (size_t i = 0; i < LONGEST; i++)
                 assert_memory_equal(out + i * bytes, (c[i] ? a : b) + i * bytes, bytes);
         }
@@ -487,7 +487,7 @@ static void test_casts(void **state)
                 fill_cast(from, x, N);
                 for (int64_t n = N; n > 1; n = n > 40 ? 37 : n / 2) {
                     memset(out, 0xa5, sizeof out);
-                    (*k)->cast[from][to](out, x, n);
+                    (*k)->span->cast[from][to](out, x, n);
                     assert_int_equal(out[(size_t)n * size_of(to)], 0xa5);
                     for (int64_t i = 0; i < n; i++) {
                         long double v = element(from, x, i), got = element(to, out, i);

@@ -1,0 +1,9 @@
+/* kernels_product.c - built once per instruction set: matrix products and attention.
+ * Each .inc file holds static kernels and, last, macros with its rows of the table. */
+#include "cpu/kernels_isa.h"
+#include "cpu/vec_math.h"
+
+#include "cpu/gemm.inc"
+#include "cpu/attention.inc"
+
+const np_product_kernels NP_FAMILY_TABLE(product) = {NP_GEMM_ROWS NP_ATTENTION_ROWS};
