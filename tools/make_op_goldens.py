@@ -362,6 +362,76 @@ def shape_ops(fn, x, p):
     return None
 
 
+def indexing(fn, x, p, dtype):
+    """Ops that lay out anew, index and order."""
+    a = x[0] if x else None
+    keep = lambda v: A(v, a.dtype)
+    axes, axis = tuple(ints(p, "axes")), int(p.get("axis", 0))
+    table = {
+        "tile": lambda: keep(np.tile(a.v, ints(p, "reps"))),
+        "repeat": lambda: keep(np.repeat(a.v, int(p["times"]), axis)),
+        "roll": lambda: keep(np.roll(a.v, ints(p, "shifts"), axes)),
+        "flip": lambda: keep(np.flip(a.v, axes)),
+        "split_sizes": lambda: keep(
+            np.split(a.v, np.cumsum(ints(p, "sizes"))[:-1], axis)[int(p["part"])]),
+        "pad_edge": lambda: keep(
+            np.pad(a.v, list(zip(ints(p, "before"), ints(p, "after"))), "edge")),
+        "tril": lambda: keep(np.tril(a.v, int(p["k"]))),
+        "triu": lambda: keep(np.triu(a.v, int(p["k"]))),
+        "tri": lambda: cast(A(np.tri(int(p["n"]), int(p["m"]), int(p["k"])), "f32"), dtype)}
+    if fn in table:
+        return table[fn]()
+    if fn == "stack":
+        v, d = common(x)
+        return A(np.stack(v, axis), d)
+    if fn == "as_strided":
+        v = np.ascontiguousarray(a.v).ravel()
+        at = np.full(ints(p, "shape"), int(p["offset"]))
+        for i, s in zip(np.indices(at.shape), ints(p, "strides")):
+            at = at + i * s
+        return keep(v[at])
+    if fn == "take_along_axis":
+        shapes = [list(b.v.shape) for b in x]
+        for s in shapes:
+            s[axis] = 1
+        whole = list(np.broadcast_shapes(*shapes))
+        v = [np.broadcast_to(b.v, [*whole[:axis % len(whole)], b.v.shape[axis],
+                                   *whole[axis % len(whole) + 1:]]) for b in x]
+        return keep(np.take_along_axis(v[0], v[1].astype(np.int64), axis))
+    if fn == "gather":
+        sizes = ints(p, "sizes")
+        at = np.broadcast_arrays(*(b.v.astype(np.int64) for b in x[1:])) if axes else []
+        lead = at[0].shape if axes else ()
+        out = np.zeros((*lead, *sizes), a.v.dtype)
+        for i in np.ndindex(*lead):
+            start = [0] * a.v.ndim
+            for k, b in zip(axes, at):
+                start[k] = int(b[i]) % a.v.shape[k] if b[i] < 0 else int(b[i])
+            out[i] = a.v[tuple(slice(s, s + n) for s, n in zip(start, sizes))]
+        return keep(out)
+    if fn == "scatter_add":
+        at, new = np.broadcast_arrays(x[1].v.astype(np.int64), cast(x[2], a.dtype).v)
+        whole = list(np.broadcast_shapes(*([*s[:axis % len(s)], 1, *s[axis % len(s) + 1:]]
+                                           for s in (a.v.shape, at.shape))))
+        fit = lambda v: np.broadcast_to(v, [*whole[:axis % len(whole)], v.shape[axis],
+                                            *whole[axis % len(whole) + 1:]])
+        v, at, new = fit(a.v).copy(), fit(at), fit(new)
+        for i in np.ndindex(*at.shape):
+            to = list(i)
+            to[axis] = at[i]
+            v[tuple(to)] = v[tuple(to)] + new[i]
+        return keep(v)
+    if fn == "index_copy":
+        v = a.v.copy()
+        rows_, new = np.moveaxis(v, axis, 0), cast(x[1], a.dtype).v
+        new = np.moveaxis(np.broadcast_to(new, [*v.shape[:axis % v.ndim], x[2].v.size,
+                                                *v.shape[axis % v.ndim + 1:]]), axis, 0)
+        for i, to in enumerate(x[2].v.astype(np.int64)):
+            rows_[to] = new[i]
+        return keep(v)
+    return None
+
+
 def states(fn, x, p):
     to = p.get("to", x[0].dtype)
     if fn == "state_write":
@@ -416,6 +486,9 @@ def expected(fn, x, p, dtype):
         return making(fn, x, p, dtype)
     if fn in ("state_write", "key_cache_write"):
         return states(fn, x, p)
+    y = indexing(fn, x, p, dtype)
+    if y is not None:
+        return y
     for family in (lambda f, y, _: elementwise(f, y), reduction, shape_ops):
         y = family(fn, x, p)
         if y is not None:

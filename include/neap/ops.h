@@ -145,10 +145,48 @@ NEAP_API neap_array *neap_concat(int n, neap_array *const *parts, int axis);
 NEAP_API neap_status neap_split(neap_array *x, int n, int axis, neap_array **parts);
 NEAP_API neap_array *neap_pad(neap_array *x, const int64_t *before, const int64_t *after,
                               double value);
+/* As NumPy's mode "edge": the first and last element of each axis repeated. */
+NEAP_API neap_array *neap_pad_edge(neap_array *x, const int64_t *before, const int64_t *after);
 NEAP_API neap_array *neap_contiguous(neap_array *x);
-/* Rows (along axis) at integer indices; negative ones count from the end; out of range is
- * NEAP_EINVAL when it runs. Rows of quantised weights come out as f32. */
+/* x reps[d] times over along each axis; fewer reps than axes: of the last ones; more: new axes. */
+NEAP_API neap_array *neap_tile(neap_array *x, int n, const int64_t *reps);
+/* Every row along axis `repeats` times, one after the other. */
+NEAP_API neap_array *neap_repeat(neap_array *x, int64_t repeats, int axis);
+/* What is shifted out at one end of axes[i] comes in at the other; shifts of one axis add up. */
+NEAP_API neap_array *neap_roll(neap_array *x, int n, const int64_t *shifts, const int *axes);
+NEAP_API neap_array *neap_flip(neap_array *x, int n, const int *axes); /* a view */
+/* Along a new axis of the result. */
+NEAP_API neap_array *neap_stack(int n, neap_array *const *parts, int axis);
+/* parts[i] = the next sizes[i] along axis; the sizes add up to its extent. */
+NEAP_API neap_status neap_split_sizes(neap_array *x, int n, const int64_t *sizes, int axis,
+                                      neap_array **parts);
+/* A view of x's elements in row-major order (a copy first where they lie otherwise): offset and
+ * strides count elements, strides may be 0 or negative. NEAP_EINVAL if one lies outside x. */
+NEAP_API neap_array *neap_as_strided(neap_array *x, int rank, const int64_t *shape,
+                                     const int64_t *strides, int64_t offset);
+/* Matrices (the last two axes) with zeros above (tril) or below (triu) the k-th diagonal; tri:
+ * tril of n x m ones. */
+NEAP_API neap_array *neap_tril(neap_array *x, int64_t k);
+NEAP_API neap_array *neap_triu(neap_array *x, int64_t k);
+NEAP_API neap_array *neap_tri(int64_t n, int64_t m, int64_t k, neap_dtype dtype);
+
+/* ---- indices: integers, negative ones count from the end ------------------------------------- */
+/* Out of range is NEAP_EINVAL when it runs, here and below. */
+/* Rows (along axis) at indices. Rows of quantised weights come out as f32. */
 NEAP_API neap_array *neap_take(neap_array *x, neap_array *indices, int axis);
+/* One index an element: out[.., j, ..] = x[.., indices[.., j, ..], ..]; other axes broadcast. */
+NEAP_API neap_array *neap_take_along_axis(neap_array *x, neap_array *indices, int axis);
+/* Blocks of x, slice_sizes[d] along each axis d, that begin at indices[i] along axes[i] (at 0 along
+ * the others). The indices broadcast together; result: their shape, then slice_sizes. */
+NEAP_API neap_array *neap_gather(neap_array *x, int n, neap_array *const *indices, const int *axes,
+                                 const int64_t *slice_sizes);
+/* x plus updates, each added at its index along axis; indices and updates broadcast together, and
+ * with x along the other axes. In the order of the indices; 16-bit floats add up in f32. */
+NEAP_API neap_array *neap_scatter_add(neap_array *x, neap_array *indices, neap_array *updates,
+                                      int axis);
+/* x with its rows (along axis) at indices [n] replaced by update's, in order. */
+NEAP_API neap_array *neap_index_copy(neap_array *x, neap_array *update, neap_array *indices,
+                                     int axis);
 /* Writes rows [Hkv, T, D] at positions param + 0.. of a key cache state [Hkv, C/16, D, 16]. Effect.
  */
 NEAP_API neap_array *neap_key_cache_write(neap_array *cache, neap_array *rows,

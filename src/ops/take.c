@@ -38,19 +38,6 @@ static bool take_infer(neap_array *out)
 
 /* ---- running -------------------------------------------------------------------------------- */
 
-static int64_t load_index(const np_operand *indices, int64_t offset)
-{
-    const uint8_t *p = indices->data + offset * np_element_bytes(indices->dtype);
-    switch (indices->dtype) {
-    case NEAP_U8: return *p;
-    case NEAP_I8: return *(const int8_t *)p;
-    case NEAP_I16: return *(const int16_t *)(const void *)p;
-    case NEAP_I32: return *(const int32_t *)(const void *)p;
-    case NEAP_U32: return *(const uint32_t *)(const void *)p;
-    default: return *(const int64_t *)(const void *)p;
-    }
-}
-
 typedef struct np_take_job {
     const np_call *c;
     int axis;
@@ -72,7 +59,7 @@ static void take_lane(void *arg, int lane, int lanes)
     memcpy(strides, job->strides, sizeof strides);
     np_index_seek(indices->rank, job->shape, begin, index, 2, at, strides);
     for (; begin < end; begin++) {
-        int64_t row = load_index(indices, at[0]);
+        int64_t row = np_load_index(indices, at[0]);
         row += row < 0 ? n : 0;
         uint8_t *to = out->data + at[1] * size;
         if (np_is_quantised(x->dtype))
@@ -91,7 +78,7 @@ static neap_status check_indices(const np_take_job *job)
     int64_t n = job->c->in[0]->shape[job->axis];
     memcpy(strides, job->strides, sizeof strides);
     for (int64_t i = 0; i < job->count; i++) {
-        int64_t row = load_index(indices, at[0]);
+        int64_t row = np_load_index(indices, at[0]);
         if (row < -n || row >= n)
             return np_fail(job->c->ctx, NEAP_EINVAL,
                            "take: index %lld (number %lld), the axis has %lld", (long long)row,

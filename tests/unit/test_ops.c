@@ -303,6 +303,8 @@ static neap_array *build_key_cache_write(row_input *r)
                : NULL;
 }
 
+#include "ops_build_index.h"
+
 static const struct {
     const char *name;
     builder build;
@@ -321,7 +323,8 @@ static const struct {
     ROW(depends), ROW(reshape), ROW(broadcast_to), ROW(transpose), ROW(swap_axes),
     ROW(expand_dims), ROW(squeeze), ROW(slice), ROW(slice_update), ROW(narrow), ROW(split),
     ROW(concat), ROW(pad), ROW(take), ROW(arange), ROW(full), ROW(random_uniform),
-    ROW(random_categorical), ROW(state_write), ROW(key_cache_write)
+    ROW(random_categorical), ROW(state_write), ROW(key_cache_write),
+    INDEX_ROWS
 #undef ROW
 };
 
