@@ -17,10 +17,10 @@ typedef struct np_chain {
 } np_chain;
 
 /* An input or output of the delegate: a tensor's number, or that of an integer value. */
-typedef struct np_slot {
+typedef struct np_port {
     uint32_t number;
     bool is_value;
-} np_slot;
+} np_port;
 
 typedef struct np_tensor_meta {
     neap_dtype dtype;
@@ -38,7 +38,7 @@ typedef struct np_mlx_graph {
     int64_t init_chain; /* -1: none */
     const np_chain *chains;
     uint32_t n_input_slots, n_output_slots;
-    const np_slot *input_slots, *output_slots; /* input_map, output_map */
+    const np_port *input_slots, *output_slots; /* input_map, output_map */
     const uint32_t *buffers;                   /* tensor numbers of the mutable buffers [n_buffers] */
     const np_tensor_meta *meta;                /* of every tensor but temporaries */
     void *blocks;                              /* the loader's memory */
