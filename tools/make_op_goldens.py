@@ -297,6 +297,42 @@ def attention(x, p):
     return A(out, x[0].dtype)
 
 
+def conv(x, p):
+    """By the definition: every tap of every output, and for transposed ones the scatter."""
+    v, w = x[0].v, x[1].v
+    if p.get("first"):
+        v, w = np.moveaxis(v, 1, -1), np.moveaxis(w, 1, -1)
+    n = v.ndim - 2
+    stride, dilation = ints(p, "stride") or [1] * n, ints(p, "dilation") or [1] * n
+    padding, extra = ints(p, "padding") or [0] * n, ints(p, "output_padding") or [0] * n
+    groups, kernel = int(p.get("groups", 1)), w.shape[1:-1]
+    cg, og = w.shape[-1], w.shape[0] // groups
+    transposed = bool(p.get("transposed"))
+    sizes = zip(v.shape[1:-1], kernel, stride, padding, dilation, extra)
+    if transposed:
+        shape = [(i - 1) * s - 2 * q + d * (k - 1) + e + 1 for i, k, s, q, d, e in sizes]
+        full = [o + 2 * q for o, q in zip(shape, padding)]
+    else:
+        shape = [(i + 2 * q - d * (k - 1) - 1) // s + 1 for i, k, s, q, d, _ in sizes]
+        v = np.pad(v, [(0, 0)] + [(q, q) for q in padding] + [(0, 0)])
+        full = shape
+    out = np.zeros([v.shape[0], *full, w.shape[0]])
+    for tap in np.ndindex(*kernel):
+        span = v.shape[1:-1] if transposed else shape
+        at = tuple(slice(t * d, t * d + (m - 1) * s + 1, s)
+                   for t, d, m, s in zip(tap, dilation, span, stride))
+        for g in range(groups):
+            c, o = slice(g * cg, (g + 1) * cg), slice(g * og, (g + 1) * og)
+            wt = w[(o, *tap)].T
+            if transposed:
+                out[(slice(None), *at, o)] += v[..., c] @ wt
+            else:
+                out[..., o] += v[(slice(None), *at, c)] @ wt
+    if transposed:
+        out = out[(slice(None), *(slice(q, q + m) for q, m in zip(padding, shape)))]
+    return A(out, promote(x[0].dtype, x[1].dtype))
+
+
 # ---- quantised weights --------------------------------------------------------------------------
 
 W_ROWS, W_COLUMNS = 5, 256
@@ -474,6 +510,8 @@ def expected(fn, x, p, dtype):
         return rope(x, p)
     if fn == "attention":
         return attention(x, p)
+    if fn == "conv":
+        return conv(x, p)
     if fn == "matmul":
         return A(np.matmul(x[0].v, x[1].v), promote(x[0].dtype, x[1].dtype))
     if fn == "linear":

@@ -118,6 +118,25 @@ NEAP_API neap_array *neap_matmul(neap_array *a, neap_array *b);
 /* x [.., K] times w [N, K] transposed -> [.., N]; w quantised, or a float type (then as matmul). */
 NEAP_API neap_array *neap_linear(neap_array *x, neap_array *w);
 
+typedef struct neap_conv_options {
+    size_t size;
+    int spatial; /* 1..3 dimensions; the lists below have one value for each, outermost first */
+    int64_t stride[3], padding[3], dilation[3];
+    int64_t output_padding[3]; /* of a transposed one: more elements at the end */
+    int64_t groups;
+    bool transposed;
+} neap_conv_options;
+#define NEAP_CONV_OPTIONS_INIT                                                        \
+    {                                                                                 \
+        .size = sizeof(neap_conv_options), .spatial = 1, .stride = {1, 1, 1},         \
+        .dilation = {1, 1, 1}, .groups = 1                                            \
+    }
+/* x [N, spatial.., C] with w [O, kernel.., C / groups] -> [N, spatial'.., O], the promoted dtype of
+ * two floats. spatial' = (spatial + 2 padding - dilation (kernel - 1) - 1) / stride + 1, transposed
+ * (spatial - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1; NEAP_ESHAPE where
+ * that is not positive. Patches are read from x as it lies and never stored. */
+NEAP_API neap_array *neap_conv(neap_array *x, neap_array *w, const neap_conv_options *options);
+
 /* ---- shape ---------------------------------------------------------------------------------- */
 /* Views where strides allow; neap_contiguous copies where they do not. -1 stands for the rest. */
 NEAP_API neap_array *neap_reshape(neap_array *x, int rank, const int64_t *shape);

@@ -62,6 +62,20 @@ typedef void (*np_rope_fn)(const np_rope_args *args);
 
 /* ---- products ---------------------------------------------------------------------------------- */
 
+/* Rows of A that are patches of an image, for convolutions. Row r is (batch, d, h, w) of `rows`; its
+ * column is (tap d, h, w, channel) of `taps` and `channels`. Along each dimension a patch's element
+ * stands at position first + row * stride + tap * dilation; outside 0 <= position < extent it is 0.
+ * The memory of A never holds the patches. */
+typedef struct np_gemm_image {
+    int64_t rows[4], taps[3], channels;
+    int64_t first[3], stride[3], dilation[3], extent[3];
+    int64_t batch_step, step[3], channel_step; /* elements of A to the next */
+    bool taps_apart; /* rows of B of a tap lie at b_tap[d] * tap (+ b_row * channel), else at b_row * k */
+    int64_t b_tap[3];
+    bool rows_apart; /* rows of C lie at c_rows (batch, d, h, w), else c_row apart */
+    int64_t c_rows[4];
+} np_gemm_image;
+
 /* C[m][n] = A[m][k] B[k][n], f32 accumulators over k in order: element (i, j) is one chain of fma
  * from 0, so bits do not depend on blocking. `matrix` false with m == 1 takes the vector kernel
  * (whose order of additions differs); true always takes the matrix kernel. */
@@ -73,6 +87,11 @@ typedef struct np_gemm_args {
     int64_t c_row;
     neap_dtype a_dtype, b_dtype, c_dtype; /* f32 f16 bf16, any mixture */
     bool matrix;
+    const np_gemm_image *image; /* A is an image: a_row and a_col are unused, `matrix` is true; or NULL */
+    const void *add;            /* C = alpha A B + beta add, in f32 before the one rounding; or NULL */
+    neap_dtype add_dtype;
+    int64_t add_row, add_col; /* strides; 0 broadcasts */
+    float alpha, beta;
 } np_gemm_args;
 
 /* Activations of a quantised product: int8 rows with, every 32 elements, an f32 scale d = max|x|/127
@@ -149,6 +168,11 @@ typedef struct np_row_kernels {
 typedef struct np_product_kernels {
     size_t (*gemm_scratch)(const np_gemm_args *shape, int lanes); /* pointers and strides unused */
     void (*gemm)(const np_gemm_args *args, void *scratch, np_pool *pool);
+    /* A depthwise convolution: output channel j of n takes channel j / (n / channels of A) of the image,
+     * where image->channels is the number of channels of A and k the number of taps; b_col apart are the
+     * weights of output channels, b_row (or b_tap) those of taps. */
+    size_t (*depthwise_scratch)(const np_gemm_args *shape, int lanes);
+    void (*depthwise)(const np_gemm_args *args, void *scratch, np_pool *pool);
     size_t (*attention_scratch)(const np_attention_args *shape, int lanes);
     void (*attention)(const np_attention_args *args, void *scratch, np_pool *pool);
 } np_product_kernels;

@@ -35,10 +35,10 @@ static int open_goldens(void **state)
 {
     (void)state;
     FILE *f = fopen(NEAP_TEST_DIR "/golden/ops.bin", "rb");
-    golden_text = malloc(1 << 20);
+    golden_text = malloc(1 << 23);
     if (!f || !golden_text)
         return -1;
-    size_t n = fread(golden_text, 1, (1 << 20) - 1, f);
+    size_t n = fread(golden_text, 1, (1 << 23) - 1, f);
     fclose(f);
     golden_text[n] = 0;
     char *end = strstr(golden_text, "\n\n"); /* no text of the index has an empty line */

@@ -124,6 +124,34 @@ static neap_array *build_attention(row_input *r)
                           r->in[2], &o);
 }
 
+static void spatial_list(const row_input *r, const char *key, int64_t out[3])
+{
+    int64_t given[10];
+    int n = list(r->params, key, given);
+    for (int i = 0; i < n; i++)
+        out[i] = given[i];
+}
+
+static neap_array *build_conv(row_input *r)
+{
+    neap_conv_options o = NEAP_CONV_OPTIONS_INIT;
+    o.spatial = r->in[0]->rank - 2;
+    spatial_list(r, "stride", o.stride);
+    spatial_list(r, "padding", o.padding);
+    spatial_list(r, "dilation", o.dilation);
+    spatial_list(r, "output_padding", o.output_padding);
+    o.spatial = (int)number(r->params, "spatial", o.spatial);
+    o.groups = (int64_t)number(r->params, "groups", 1);
+    o.transposed = whole(r->params, "transposed");
+    neap_array *x = r->in[0];
+    if (whole(r->params, "first")) { /* x is [N, C, spatial..], w [O, C, kernel..] */
+        for (int i = 0; i < 2; i++)
+            for (int d = 1; d < x->rank - 1; d++)
+                r->in[i] = neap_swap_axes(r->in[i], d, d + 1);
+    }
+    return neap_conv(r->in[0], r->in[1], &o);
+}
+
 static neap_array *build_matmul(row_input *r) { return neap_matmul(r->in[0], r->in[1]); }
 static neap_array *build_linear(row_input *r) { return neap_linear(r->in[0], r->in[1]); }
 
@@ -319,7 +347,7 @@ static const struct {
 #define ROW(name) {#name, build_##name}
     ROW(sum), ROW(mean), ROW(max), ROW(min), ROW(argmax), ROW(sum_all), ROW(where), ROW(clip),
     ROW(clip_low), ROW(cast), ROW(softmax), ROW(rms_norm), ROW(layer_norm), ROW(rope),
-    ROW(attention), ROW(matmul), ROW(linear), ROW(linear_q), ROW(take_q), ROW(contiguous),
+    ROW(attention), ROW(conv), ROW(matmul), ROW(linear), ROW(linear_q), ROW(take_q), ROW(contiguous),
     ROW(depends), ROW(reshape), ROW(broadcast_to), ROW(transpose), ROW(swap_axes),
     ROW(expand_dims), ROW(squeeze), ROW(slice), ROW(slice_update), ROW(narrow), ROW(split),
     ROW(concat), ROW(pad), ROW(take), ROW(arange), ROW(full), ROW(random_uniform),
