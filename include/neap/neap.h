@@ -14,6 +14,7 @@
 #define NEAP_NEAP_H
 
 #include "array.h"
+#include "audio.h"
 #include "base.h"
 #include "dtype.h"
 #include "io.h"
