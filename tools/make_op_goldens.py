@@ -398,6 +398,73 @@ def shape_ops(fn, x, p):
     return None
 
 
+def ordering(fn, x, p):
+    if fn not in ("sort", "argsort", "partition", "argpartition", "topk", "median"):
+        return None
+    a, axis = x[0], int(p.get("axis", 0))
+    if fn == "median":
+        a = a if a.dtype in FLOATS else cast(a, "f32")
+        axes = tuple(ints(p, "axes")) or None
+        if a.v.size == 0:
+            return A(np.sum(a.v, axis=axes, keepdims=p.get("keep") == "1"), a.dtype)
+        return A(np.median(a.v, axis=axes, keepdims=p.get("keep") == "1"), a.dtype)
+    if fn in ("argsort", "argpartition"):
+        return A(np.argsort(a.v, axis, kind="stable"), "u32")
+    v = np.sort(a.v, axis, kind="stable")
+    if fn == "topk":
+        v = np.take(np.flip(v, axis), range(int(p["k"])), axis)
+    return A(v, a.dtype)
+
+
+def running(fn, x, p):
+    ufunc = {"cumsum": np.add, "cumprod": np.multiply, "cummax": np.maximum,
+             "cummin": np.minimum}.get(fn)
+    if not ufunc:
+        return None
+    a, axis = x[0], int(p["axis"])
+    if a.dtype == "bool" and fn == "cumsum":
+        a = cast(a, "i32")
+    v = np.flip(a.v, axis) if p.get("reverse") else a.v
+    if p.get("without"):
+        low, high = ((-np.inf, np.inf) if a.dtype in FLOATS else (False, True) if a.dtype == "bool"
+                     else (np.iinfo(a.v.dtype).min, np.iinfo(a.v.dtype).max))
+        first = {"cumsum": 0, "cumprod": 1, "cummax": low, "cummin": high}[fn]
+        edge = np.full_like(np.take(v, [0], axis), first)
+        v = np.concatenate([edge, np.take(v, range(v.shape[axis] - 1), axis)], axis)
+    v = ufunc.accumulate(v, axis, dtype=v.dtype)
+    return A(np.flip(v, axis) if p.get("reverse") else v, a.dtype)
+
+
+def threefry(key, c0, c1):
+    """Threefry-2x32, 20 rounds, of two arrays of counters."""
+    ks = [key[0], key[1], 0x1BD11BDA ^ key[0] ^ key[1]]
+    x = [(c0 + ks[0]) & 0xFFFFFFFF, (c1 + ks[1]) & 0xFFFFFFFF]
+    for i in range(5):
+        for r in ((13, 15, 26, 6), (17, 29, 16, 24))[i & 1]:
+            x[0] = (x[0] + x[1]) & 0xFFFFFFFF
+            x[1] = ((x[1] << r | x[1] >> (32 - r)) & 0xFFFFFFFF) ^ x[0]
+        x = [(x[0] + ks[(i + 1) % 3]) & 0xFFFFFFFF, (x[1] + ks[(i + 2) % 3] + i + 1) & 0xFFFFFFFF]
+    return x
+
+
+def random_bits(p):
+    """mlx.random.bits, which Python does not see: checked against uniform, which divides them."""
+    shape, width, seed = ints(p, "shape"), int(p["width"]), int(p["seed"])
+    size = int(np.prod(shape)) * width
+    n = (size + 3) // 4
+    half, odd = n // 2, n % 2
+    i = np.arange(half, dtype=np.int64)
+    key = [seed >> 32, seed & 0xFFFFFFFF]
+    first, second = threefry(key, i, half + odd + i)
+    middle = threefry(key, np.array([half]), np.array([0]))[0][:odd]
+    words = np.concatenate([first, middle, second]).astype(np.uint32)
+    if width == 4:
+        u = mx.random.uniform(0, 1, (n,), key=mx.array(key, dtype=mx.uint32))
+        assert np.allclose(np.array(u), words / 4294967295, atol=1e-6)
+    dtype = {1: "u8", 2: "i16", 4: "u32"}[width]
+    return A(words.view(np.uint8)[:size].view(NATIVE[dtype]).reshape(shape), dtype)
+
+
 def indexing(fn, x, p, dtype):
     """Ops that lay out anew, index and order."""
     a = x[0] if x else None
@@ -524,10 +591,12 @@ def expected(fn, x, p, dtype):
         return making(fn, x, p, dtype)
     if fn in ("state_write", "key_cache_write"):
         return states(fn, x, p)
+    if fn == "random_bits":
+        return random_bits(p)
     y = indexing(fn, x, p, dtype)
     if y is not None:
         return y
-    for family in (lambda f, y, _: elementwise(f, y), reduction, shape_ops):
+    for family in (lambda f, y, _: elementwise(f, y), reduction, shape_ops, ordering, running):
         y = family(fn, x, p)
         if y is not None:
             return y

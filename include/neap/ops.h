@@ -211,11 +211,36 @@ NEAP_API neap_array *neap_index_copy(neap_array *x, neap_array *update, neap_arr
 NEAP_API neap_array *neap_key_cache_write(neap_array *cache, neap_array *rows,
                                           neap_param *position);
 
+/* ---- in order: NaN is the largest ------------------------------------------------------------ */
+NEAP_API neap_array *neap_sort(neap_array *x, int axis); /* ascending, stable */
+/* u32: where in x the sorted elements stand, the first of equals first. */
+NEAP_API neap_array *neap_argsort(neap_array *x, int axis);
+/* No element before the kth (negative: from the end) is larger than it, none behind it smaller.
+ * NEAP_EINVAL if there is no such element. argpartition: u32. */
+NEAP_API neap_array *neap_partition(neap_array *x, int64_t kth, int axis);
+NEAP_API neap_array *neap_argpartition(neap_array *x, int64_t kth, int axis);
+/* The k largest along axis, the largest first. */
+NEAP_API neap_array *neap_topk(neap_array *x, int64_t k, int axis);
+/* Over n_axes axes, 0: all. The mean of the middle two where the number is even; NaN if there is
+ * one. Integers as f32. */
+NEAP_API neap_array *neap_median(neap_array *x, int n_axes, const int *axes, unsigned flags);
+
+/* ---- running along an axis -------------------------------------------------------------------- */
+/* Of the elements up to each one, or from it to the end (reverse), with it (inclusive) or without.
+ * x's dtype (integers wrap), but the sums of bool are i32. */
+NEAP_API neap_array *neap_cumsum(neap_array *x, int axis, bool reverse, bool inclusive);
+NEAP_API neap_array *neap_cumprod(neap_array *x, int axis, bool reverse, bool inclusive);
+/* Without elements: the smallest (largest) number of the dtype, -inf (inf) of floats. */
+NEAP_API neap_array *neap_cummax(neap_array *x, int axis, bool reverse, bool inclusive);
+NEAP_API neap_array *neap_cummin(neap_array *x, int axis, bool reverse, bool inclusive);
+
 /* ---- making --------------------------------------------------------------------------------- */
 NEAP_API neap_array *neap_arange(double start, double stop, double step, neap_dtype dtype);
 NEAP_API neap_array *neap_full(int rank, const int64_t *shape, double value, neap_dtype dtype);
 /* Keys are u32 [2]; a random op is a pure function of its key. */
 NEAP_API neap_array *neap_random_key(uint64_t seed);
+/* Random words of `width` bytes: u8, i16 (16 bits without a meaning) or u32. */
+NEAP_API neap_array *neap_random_bits(neap_array *key, int rank, const int64_t *shape, int width);
 NEAP_API neap_array *neap_random_uniform(neap_array *key, int rank, const int64_t *shape, float low,
                                          float high);
 /* i32 indices drawn by softmax(logits) along the last axis. */

@@ -56,13 +56,14 @@ neap_array *neap_arange(double start, double stop, double step, neap_dtype dtype
 {
     if (!np_ready(0, NULL))
         return NULL;
-    double count = ceil((stop - start) / step), end = start + (count > 0 ? count : 0) * step;
+    double count = ceil((stop - start) / step);
+    double last = start + (count > 1 ? count - 1 : 0) * step;
     if (!np_is_float(dtype) && !np_is_integer(dtype))
         return np_refuse("arange", 0, NULL, NEAP_EDTYPE, "of dtype %d", (int)dtype);
     if (step == 0 || !isfinite(start) || !isfinite(stop) || !isfinite(step) || !isfinite(count))
         return np_refuse("arange", 0, NULL, NEAP_EINVAL, "from %g to %g by %g", start, stop, step);
     if (count > 4503599627370496.0 || (!np_is_float(dtype) && (fabs(start) > 9007199254740992.0 ||
-                                                               fabs(end) > 9007199254740992.0)))
+                                                               fabs(last) > 9007199254740992.0)))
         return np_refuse("arange", 0, NULL, NEAP_ELIMIT, "from %g to %g by %g: too many elements",
                          start, stop, step);
     np_arange_attr attr;

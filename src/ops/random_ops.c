@@ -1,6 +1,6 @@
-/* random_ops.c - random numbers as pure functions of a key: uniform, and categorical by the largest
- * of logits + Gumbel noise. Words, their order and the arithmetic are MLX's, so the same key draws
- * the same numbers. */
+/* random_ops.c - random numbers as pure functions of a key: bits, uniform, and categorical by the
+ * largest of logits + Gumbel noise. Words, their order and the arithmetic are MLX's, so the same
+ * key draws the same numbers. */
 #include <math.h>
 #include <string.h>
 
@@ -16,7 +16,9 @@ neap_array *neap_random_key(uint64_t seed)
 static np_random_key load_key(const np_operand *o)
 {
     const uint32_t *p = (const uint32_t *)(const void *)o->data;
-    return (np_random_key){{p[0], p[o->strides[0]]}};
+    return (np_random_key){
+        {p[0], p[o->strides[0]]}
+    };
 }
 
 static bool is_key(const char *op, neap_array *key)
@@ -25,6 +27,83 @@ static bool is_key(const char *op, neap_array *key)
         return true;
     np_refuse(op, 1, &key, NEAP_ESHAPE, "a key is u32 [2]");
     return false;
+}
+
+/* ---- bits ----------------------------------------------------------------------------------- */
+
+typedef struct np_bits_attr {
+    int64_t shape[NEAP_MAX_RANK];
+    int32_t rank, dtype;
+} np_bits_attr;
+
+static bool bits_infer(neap_array *out)
+{
+    const np_bits_attr *attr = (const void *)out->attr;
+    out->dtype = (uint8_t)attr->dtype;
+    out->rank = (uint8_t)attr->rank;
+    memcpy(out->shape, attr->shape, sizeof out->shape);
+    return true;
+}
+
+typedef struct np_bits_job {
+    np_random_key key;
+    uint8_t *out;
+    int64_t bytes;
+} np_bits_job;
+
+/* The words' bytes one after the other; of the last word as many as are wanted. */
+static void bits_lane(void *arg, int lane, int lanes)
+{
+    const np_bits_job *job = arg;
+    int64_t begin, end, words = job->bytes / 4 + (job->bytes % 4 > 0);
+    np_share(words, 16, lane, lanes, &begin, &end);
+    for (; begin < end; begin++) {
+        uint32_t word = np_random_word(job->key, (uint64_t)begin, (uint64_t)words);
+        int64_t left = job->bytes - 4 * begin;
+        memcpy(job->out + 4 * begin, &word, left < 4 ? (size_t)left : 4);
+    }
+}
+
+static neap_status bits_run(const np_call *c)
+{
+    np_bits_job job = {load_key(c->in[0]), c->out->data,
+                       np_size(c->out->rank, c->out->shape) *
+                           np_element_bytes((neap_dtype)c->out->dtype)};
+    if (job.bytes >= NP_PARALLEL_ELEMENTS / 2)
+        np_pool_run(c->ctx->pool, bits_lane, &job);
+    else
+        bits_lane(&job, 0, 1);
+    return NEAP_OK;
+}
+
+const np_op np_op_random_bits = {.name = "random_bits",
+                                 .arity = 1,
+                                 .infer = bits_infer,
+                                 .run = bits_run,
+                                 .no_grad = "integer result"};
+
+neap_array *neap_random_bits(neap_array *key, int rank, const int64_t *shape, int width)
+{
+    np_bits_attr attr;
+    int64_t elements;
+    uint64_t bytes;
+    memset(&attr, 0, sizeof attr);
+    if (!np_ready(1, &key) || !is_key("random_bits", key))
+        return NULL;
+    if (width != 1 && width != 2 && width != 4)
+        return np_refuse("random_bits", 1, &key, NEAP_EINVAL, "%d bytes each, expected 1, 2 or 4",
+                         width);
+    attr.dtype = width == 1 ? NEAP_U8 : width == 2 ? NEAP_I16 : NEAP_U32;
+    if (rank < 0 || rank > NEAP_MAX_RANK || (rank > 0 && !shape) ||
+        !np_shape_bytes((neap_dtype)attr.dtype, rank, shape, &elements, &bytes))
+        return np_refuse(
+            "random_bits", 1, &key, NEAP_ESHAPE,
+            "%d dimensions, at most %d; extents must be 0 or more, at most 2^62 in all", rank,
+            NEAP_MAX_RANK);
+    for (int d = 0; d < rank; d++)
+        attr.shape[d] = shape[d];
+    attr.rank = rank;
+    return np_node(&np_op_random_bits, 1, &key, &attr, sizeof attr);
 }
 
 /* ---- uniform -------------------------------------------------------------------------------- */
@@ -74,8 +153,11 @@ static neap_status uniform_run(const np_call *c)
     return NEAP_OK;
 }
 
-const np_op np_op_random_uniform = {.name = "random_uniform", .arity = 1, .infer = uniform_infer,
-                                    .run = uniform_run, .no_grad = "a constant of its key"};
+const np_op np_op_random_uniform = {.name = "random_uniform",
+                                    .arity = 1,
+                                    .infer = uniform_infer,
+                                    .run = uniform_run,
+                                    .no_grad = "a constant of its key"};
 
 neap_array *neap_random_uniform(neap_array *key, int rank, const int64_t *shape, float low,
                                 float high)
@@ -174,8 +256,10 @@ static neap_status categorical_run(const np_call *c)
     return NEAP_OK;
 }
 
-const np_op np_op_random_categorical = {.name = "random_categorical", .arity = 2,
-                                        .infer = categorical_infer, .run = categorical_run,
+const np_op np_op_random_categorical = {.name = "random_categorical",
+                                        .arity = 2,
+                                        .infer = categorical_infer,
+                                        .run = categorical_run,
                                         .no_grad = "integer result"};
 
 neap_array *neap_random_categorical(neap_array *key, neap_array *logits)

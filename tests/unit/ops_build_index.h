@@ -107,9 +107,56 @@ static neap_array *build_index_copy(row_input *r)
     return neap_index_copy(r->in[0], r->in[1], r->in[2], whole(r->params, "axis"));
 }
 
+#define ALONG(op)                                                                             \
+    static neap_array *build_##op(row_input *r)                                               \
+    {                                                                                         \
+        return neap_##op(r->in[0], whole(r->params, "axis"));                                 \
+    }
+ALONG(sort)
+ALONG(argsort)
+#undef ALONG
+
+#define WITH_NUMBER(op, key)                                                                  \
+    static neap_array *build_##op(row_input *r)                                               \
+    {                                                                                         \
+        return neap_##op(r->in[0], (int64_t)number(r->params, key, 0),                        \
+                         whole(r->params, "axis"));                                           \
+    }
+WITH_NUMBER(partition, "kth")
+WITH_NUMBER(argpartition, "kth")
+WITH_NUMBER(topk, "k")
+#undef WITH_NUMBER
+
+static neap_array *build_median(row_input *r)
+{
+    int axes[10], n = int_list(r, "axes", axes);
+    return neap_median(r->in[0], n, axes, (unsigned)whole(r->params, "keep"));
+}
+
+#define RUNNING(op)                                                                           \
+    static neap_array *build_##op(row_input *r)                                               \
+    {                                                                                         \
+        return neap_##op(r->in[0], whole(r->params, "axis"), whole(r->params, "reverse"),     \
+                         !whole(r->params, "without"));                                       \
+    }
+RUNNING(cumsum)
+RUNNING(cumprod)
+RUNNING(cummax)
+RUNNING(cummin)
+#undef RUNNING
+
+static neap_array *build_random_bits(row_input *r)
+{
+    int64_t shape[10];
+    int rank = list(r->params, "shape", shape);
+    return neap_random_bits(key_of(r), rank, shape, whole(r->params, "width"));
+}
+
 #define INDEX_ROWS                                                                              \
     ROW(tile), ROW(repeat), ROW(roll), ROW(flip), ROW(stack), ROW(split_sizes), ROW(as_strided), \
         ROW(pad_edge), ROW(tri), ROW(tril), ROW(triu), ROW(take_along_axis), ROW(gather),       \
-        ROW(scatter_add), ROW(index_copy)
+        ROW(scatter_add), ROW(index_copy), ROW(sort), ROW(argsort), ROW(partition),             \
+        ROW(argpartition), ROW(topk), ROW(median), ROW(cumsum), ROW(cumprod), ROW(cummax),      \
+        ROW(cummin), ROW(random_bits)
 
 #endif
