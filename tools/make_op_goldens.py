@@ -17,6 +17,8 @@ import gguf
 import mlx.core as mx
 import numpy as np
 
+import encoded_reference
+
 ROOT = Path(__file__).resolve().parent.parent
 FLOATS = ("f32", "f16", "bf16")
 NATIVE = {"bool": np.bool_, "u8": np.uint8, "i8": np.int8, "i16": np.int16, "i32": np.int32,
@@ -565,7 +567,20 @@ def making(fn, x, p, dtype):
     return A(np.array(mx.random.categorical(mx.array(x[0].v.astype(np.float32)), key=key)), "i32")
 
 
+def encoded_ops(fn, x, p, dtype):
+    if fn == "linear_decoded":
+        return A(x[0].v @ weights(p["w"])[1].T, dtype)
+    if fn == "embedding_decoded":
+        return A(weights(p["w"])[1][x[0].v.astype(np.int64)], dtype)
+    w = encoded_reference.encoded(p["e"], encoded_reference.shape_of(p))[1]
+    if fn == "dequantize":
+        return A(w, dtype)
+    return A(x[0].v @ (w if p.get("along") else w.swapaxes(-1, -2)), x[0].dtype)
+
+
 def expected(fn, x, p, dtype):
+    if fn in ("quantized_matmul", "dequantize", "linear_decoded", "embedding_decoded"):
+        return encoded_ops(fn, x, p, dtype)
     if fn in ("clip", "clip_low"):
         y = elementwise("maximum", x[:2])
         return elementwise("minimum", [y, x[2]]) if fn == "clip" else y
@@ -616,6 +631,13 @@ def cases():
         yield fn, label, (quoted or lists[named]).split(), inputs.split(), p
 
 
+def all_parameters():
+    """Of every row, also of those that end in an error."""
+    text = (ROOT / "tests/ops_cases.def").read_text(encoding="utf-8")
+    for params in re.findall(r'"([^"]*\be=[^"]*)"', text):
+        yield dict(t.split("=", 1) for t in params.split())
+
+
 def stored(a):
     if a.dtype not in FLOATS:
         return a.v.astype(NATIVE[a.dtype], order="C")
@@ -637,6 +659,12 @@ def main():
 
     for w in ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k"):
         add(f"weights/{w}", "u8", weights(w)[0])
+    named = {encoded_reference.key_of(p): p for p in all_parameters() if "e" in p}
+    for key, p in named.items():
+        arrays, _ = encoded_reference.encoded(p["e"], encoded_reference.shape_of(p))
+        for part, v in zip(("w", "scales", "biases"), arrays):
+            if v is not None:
+                add(f"{key}/{part}", "u8", np.ascontiguousarray(v).view(np.uint8))
     count = 0
     with np.errstate(all="ignore"):
         for fn, label, dtypes, inputs, p in cases():

@@ -136,6 +136,39 @@ typedef struct neap_conv_options {
  * (spatial - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1; NEAP_ESHAPE where
  * that is not positive. Patches are read from x as it lies and never stored. */
 NEAP_API neap_array *neap_conv(neap_array *x, neap_array *w, const neap_conv_options *options);
+/* Weights in a code that MLX knows. Rows are one little-endian bit stream in u32 along the last axis;
+ * a scale (and bias) for every group_size elements of it: scales [.., K / group_size]. */
+enum neap_quant_mode {
+    NEAP_QUANT_AFFINE, /* 2, 3, 4, 5, 6 or 8 bits: code * scale + bias, of one float type */
+    NEAP_QUANT_NVFP4,  /* e2m1, scales e4m3 in u8, 16 a group */
+    NEAP_QUANT_MXFP8,  /* e4m3, scales e8m0 in u8, 32 a group */
+    NEAP_QUANT_MXFP4   /* e2m1, scales e8m0 in u8, 32 a group */
+};
+typedef struct neap_quantised {
+    size_t size;
+    neap_array *w, *scales, *biases; /* biases: affine only, else NULL */
+    int bits, group_size;            /* a group is a multiple of 16 */
+    enum neap_quant_mode mode;
+} neap_quantised;
+#define NEAP_QUANTISED_INIT             \
+    {                                   \
+        .size = sizeof(neap_quantised), \
+        .bits = 4,                      \
+        .group_size = 64                \
+    }
+/* x times the weights, decoded to f32, f32 sums; x's dtype. x [.., K] times w [N, K] transposed, or
+ * without `transpose` w [K, N] -> [.., N]; or x [.., M, K] with w of the same leading dimensions. */
+NEAP_API neap_array *neap_quantized_matmul(neap_array *x, const neap_quantised *w, bool transpose);
+/* w as floats, in every dimension. */
+NEAP_API neap_array *neap_dequantize(const neap_quantised *w, neap_dtype dtype);
+/* The same of GGUF blocks of type `type` in a u8 array [N, bytes of a row]: x [.., K] -> [.., N] of
+ * type `dtype`. Activations stay floats, where neap_linear makes int8 of them. */
+NEAP_API neap_array *neap_linear_decoded(neap_array *x, neap_array *w, neap_dtype type,
+                                         neap_dtype dtype);
+/* Rows of such an array at integer indices [..] -> [.., K]. Out of range is NEAP_EINVAL when it
+ * runs. */
+NEAP_API neap_array *neap_embedding_decoded(neap_array *indices, neap_array *w, neap_dtype type,
+                                            neap_dtype dtype);
 
 /* ---- shape ---------------------------------------------------------------------------------- */
 /* Views where strides allow; neap_contiguous copies where they do not. -1 stands for the rest. */

@@ -60,6 +60,47 @@ typedef struct np_rope_args {
 } np_rope_args;
 typedef void (*np_rope_fn)(const np_rope_args *args);
 
+/* ---- encoded weights --------------------------------------------------------------------------- */
+
+typedef enum np_coding {
+    NP_CODING_FLOAT,  /* adjacent elements of `dtype` */
+    NP_CODING_BLOCKS, /* GGUF blocks of type `dtype` */
+    NP_CODING_AFFINE, /* codes of 2 3 4 5 6 8 bits, one little-endian stream a row: code * scale + bias */
+    NP_CODING_NVFP4,  /* e2m1 times an e4m3 scale every 16 */
+    NP_CODING_MXFP4,  /* e2m1 times a power of two (e8m0) every 32 */
+    NP_CODING_MXFP8   /* e4m3 times an e8m0 scale every 32 */
+} np_coding;
+
+/* Rows of weights at any alignment. Groups are multiples of 16 elements, rows whole groups. */
+typedef struct np_decoded {
+    np_coding coding;
+    neap_dtype dtype; /* affine: of scales and biases */
+    int bits;
+    int64_t group;
+    const void *w, *scales, *biases;
+    int64_t row, scale_row; /* bytes from row to row; scales from row to row */
+} np_decoded;
+
+enum {
+    NP_DECODE_UNIT = 16, /* elements that a decoder gives at once */
+    NP_DECODE_SHARE = 16 /* grain of columns shared among lanes */
+};
+/* Elements begin .. begin + n of a row; both multiples of the unit, or up to the row's end. */
+typedef void (*np_piece_fn)(float *out, const np_decoded *w, int64_t row, int64_t begin, int64_t n);
+
+/* Rows of x, each times the same weights. */
+typedef struct np_decoded_vectors {
+    np_decoded w;
+    bool along_n;    /* w is [k][n]; else [n][k] */
+    int64_t rows, n, k;
+    const void *x;   /* elements of a row are adjacent */
+    int64_t x_row;
+    void *y;
+    int64_t y_row;
+    const int64_t *x_rows, *y_rows; /* which rows; NULL: 0, 1, .. */
+    neap_dtype x_dtype, y_dtype;
+} np_decoded_vectors;
+
 /* ---- products ---------------------------------------------------------------------------------- */
 
 /* Rows of A that are patches of an image, for convolutions. Row r is (batch, d, h, w) of `rows`; its
@@ -92,6 +133,8 @@ typedef struct np_gemm_args {
     neap_dtype add_dtype;
     int64_t add_row, add_col; /* strides; 0 broadcasts */
     float alpha, beta;
+    np_piece_fn piece;      /* B's panels are decoded from `rows` while packed (matrix only); or NULL */
+    const np_decoded *rows; /* b_row == 1: a row of them is a column of B; b_col == 1: a row of B */
 } np_gemm_args;
 
 /* Activations of a quantised product: int8 rows with, every 32 elements, an f32 scale d = max|x|/127
@@ -188,6 +231,18 @@ typedef struct np_quant_kernels {
     void (*dequant_row)(float *out, const void *w, neap_dtype w_dtype, bool packed, int64_t n, int64_t k,
                         int64_t row);
 } np_quant_kernels;
+
+typedef struct np_decoded_kernels {
+    np_piece_fn piece;
+    /* n elements of a row as f32, f16 or bf16. */
+    void (*row)(void *out, neap_dtype dtype, const np_decoded *w, int64_t row, int64_t n);
+    /* Columns begin .. end (multiples of NP_DECODE_SHARE, or n) by the vector kernel, on this lane. The
+     * bits of a row do not depend on the other rows. */
+    void (*vectors)(const np_decoded_vectors *args, int64_t begin, int64_t end);
+    /* All of it, by the vector kernel or the matrix kernel (which knows no x_rows, y_rows). */
+    size_t (*product_scratch)(const np_decoded_vectors *shape, bool matrix, int lanes);
+    void (*product)(const np_decoded_vectors *args, bool matrix, void *scratch, np_pool *pool);
+} np_decoded_kernels;
 
 typedef struct np_kernels {
     const char *isa;

@@ -44,8 +44,7 @@ static bool matmul_infer(neap_array *out)
     return matmul_extent(out, a, m, m) && matmul_extent(out, b, n, n);
 }
 
-/* Leading dimensions of a (and the result) that can be walked as rows are moved into m. */
-static void fold_rows(np_gemm_args *g, int *lead, const np_operand *a, const np_operand *out)
+void np_fold_rows(np_gemm_args *g, int *lead, const np_operand *a, const np_operand *out)
 {
     int64_t a_next = g->m * g->a_row, c_next = g->m * g->c_row;
     for (int d = *lead - 1; d >= 0; d--) {
@@ -77,7 +76,7 @@ static np_gemm_args gemm_arguments(const np_call *c, int *lead)
                       .c_dtype = out->dtype, .matrix = attr->matrix};
     *lead = m;
     if (attr->shared)
-        fold_rows(&g, lead, a, out);
+        np_fold_rows(&g, lead, a, out);
     return g;
 }
 

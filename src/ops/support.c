@@ -251,6 +251,11 @@ neap_array *np_adjacent(neap_array *x)
     return np_copied(x);
 }
 
+neap_array *np_dense(neap_array *x)
+{
+    return !x || np_is_row_major(x->rank, x->shape, x->strides) ? x : np_copied(x);
+}
+
 /* ---- groups of dimensions ------------------------------------------------------------------- */
 
 int np_collapse(int rank, int64_t *shape, int n, int64_t (*strides)[NEAP_MAX_RANK])

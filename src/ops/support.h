@@ -54,8 +54,14 @@ neap_array *np_view_carry(neap_array *x, int rank, const int64_t *shape, const i
 void np_infer_like(neap_array *out, const neap_array *x);
 /* x if the elements of its last dimension are adjacent, else a copy. */
 neap_array *np_adjacent(neap_array *x);
+/* x if it is row-major, else a copy. */
+neap_array *np_dense(neap_array *x);
 /* A copy, whatever x's strides are. */
 neap_array *np_copied(neap_array *x);
+
+/* Of a product: the last of *lead leading dimensions of a and the result are moved into m as far as
+ * they can be walked as rows. */
+void np_fold_rows(np_gemm_args *g, int *lead, const np_operand *a, const np_operand *out);
 
 /* start:stop:step of every axis, resolved: shape[d] elements from first[d] by step[d]. */
 typedef struct np_region {

@@ -2,6 +2,7 @@
  * need more than a row, extents set at run time among them, are in test_ops_faults.c
  * and test_ops_dynamic.c. */
 #include "ops_case_reader.h"
+#include "ops_encoded.h"
 
 #include "ops/support.h"
 
@@ -165,6 +166,32 @@ static neap_array *weights(const row_input *r)
 
 static neap_array *build_linear_q(row_input *r) { return neap_linear(r->in[0], weights(r)); }
 static neap_array *build_take_q(row_input *r) { return neap_take(weights(r), r->in[0], 0); }
+
+static neap_array *build_quantized_matmul(row_input *r)
+{
+    neap_quantised q = encoded_weights(r->params);
+    spoil(r->params, &q);
+    return neap_quantized_matmul(r->in[0], &q, !whole(r->params, "along"));
+}
+
+static neap_array *build_dequantize(row_input *r)
+{
+    neap_quantised q = encoded_weights(r->params);
+    spoil(r->params, &q);
+    return neap_dequantize(&q, r->dtype);
+}
+
+static neap_array *build_linear_decoded(row_input *r)
+{
+    return neap_linear_decoded(r->in[0], block_bytes(r->params), block_type(r->params), r->dtype);
+}
+
+static neap_array *build_embedding_decoded(row_input *r)
+{
+    return neap_embedding_decoded(r->in[0], block_bytes(r->params), block_type(r->params),
+                                  r->dtype);
+}
+
 static neap_array *build_contiguous(row_input *r) { return neap_contiguous(r->in[0]); }
 static neap_array *build_depends(row_input *r)
 {
@@ -347,7 +374,9 @@ static const struct {
 #define ROW(name) {#name, build_##name}
     ROW(sum), ROW(mean), ROW(max), ROW(min), ROW(argmax), ROW(sum_all), ROW(where), ROW(clip),
     ROW(clip_low), ROW(cast), ROW(softmax), ROW(rms_norm), ROW(layer_norm), ROW(rope),
-    ROW(attention), ROW(conv), ROW(matmul), ROW(linear), ROW(linear_q), ROW(take_q), ROW(contiguous),
+    ROW(attention), ROW(conv), ROW(matmul), ROW(linear), ROW(linear_q), ROW(take_q),
+    ROW(quantized_matmul), ROW(dequantize), ROW(linear_decoded), ROW(embedding_decoded),
+    ROW(contiguous),
     ROW(depends), ROW(reshape), ROW(broadcast_to), ROW(transpose), ROW(swap_axes),
     ROW(expand_dims), ROW(squeeze), ROW(slice), ROW(slice_update), ROW(narrow), ROW(split),
     ROW(concat), ROW(pad), ROW(take), ROW(arange), ROW(full), ROW(random_uniform),
