@@ -39,6 +39,14 @@ NEAP_API void neap_text_free(neap_context *ctx, neap_text *text);
 
 typedef struct neap_tokenizer neap_tokenizer;
 
+/* Opens a Hugging Face tokenizer.json, or the vocabulary of a GGUF file. Beside a tokenizer.json,
+ * tokenizer_config.json is read too if it is there: its `bos_token` and `eos_token` say which tokens
+ * those are; otherwise they are what the file puts round a text and a token with a known end name.
+ * Byte-level BPE only. NEAP_EIO, NEAP_EFORMAT (names file, line and byte), NEAP_EUNSUPPORTED (names
+ * the part of the file), NEAP_ELIMIT, NEAP_ENOMEM. A model's own tokenizer: neap_model_tokenizer. */
+NEAP_API neap_status neap_tokenizer_open(neap_context *ctx, const char *path, neap_tokenizer **out);
+NEAP_API void neap_tokenizer_free(neap_tokenizer *tokenizer); /* one from neap_tokenizer_open */
+
 NEAP_API int32_t neap_tokenizer_size(const neap_tokenizer *tokenizer); /* ids are 0 .. size-1 */
 NEAP_API int32_t neap_tokenizer_bos(const neap_tokenizer *tokenizer);  /* -1: the file has none */
 NEAP_API int32_t neap_tokenizer_eos(const neap_tokenizer *tokenizer);  /* -1: the file has none */
@@ -58,8 +66,8 @@ NEAP_API int32_t neap_tokenizer_special(const neap_tokenizer *tokenizer, const c
 
 enum {
     NEAP_ENCODE_PLAIN = 1,  /* do not recognise control tokens in the text: it is only text */
-    NEAP_ENCODE_NO_BOS = 2, /* no BOS and EOS although the file asks for them (a rendered chat has
-                               its own) */
+    NEAP_ENCODE_NO_BOS = 2, /* no BOS, EOS and the like round the text although the file asks for
+                               them (a rendered chat has its own) */
 };
 
 /* Appends the ids of `length` bytes. Control tokens written in the text become their ids, the

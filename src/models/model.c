@@ -85,7 +85,7 @@ void neap_model_free(neap_model *m)
         np_free(m->ctx, NEAP_MEM_HOST, m->weights, m->gguf->n_tensors * sizeof *m->weights);
     }
     np_free_pages(m->ctx, NEAP_MEM_WEIGHTS, m->pack, m->pack_bytes);
-    np_tokenizer_free(m->tokenizer);
+    neap_tokenizer_free(m->tokenizer);
     np_gguf_free(m->gguf);
     np_file_map_close(&m->map);
     np_free(m->ctx, NEAP_MEM_HOST, m, sizeof *m);

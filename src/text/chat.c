@@ -1,9 +1,9 @@
 /* chat.c - the prompt text of a conversation, in the format of the model's template. */
 #include <assert.h>
 
+#include "base/utf8.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
-#include "text/utf8.h"
 
 static const np_chat_style styles[] = {
 #define NP_CHAT_STYLE(name_, ...) {.name = #name_, __VA_ARGS__},

@@ -1,6 +1,6 @@
 /* decode.c - ids to text: the bytes of a token, and a stream that gives only whole characters. */
+#include "base/utf8.h"
 #include "text/tokenizer.h"
-#include "text/utf8.h"
 
 static const char REPLACEMENT[3] = "\xEF\xBF\xBD"; /* U+FFFD */
 

@@ -1,8 +1,9 @@
-/* encode.c - text to ids: special tokens, words, byte-pair merges.
+/* encode.c - text to ids: special tokens, normal form, words, byte-pair merges.
  *
  * Merges are applied by rank, the leftmost first among equals. A heap of candidate pairs keeps a
  * long word at O(n log n); a candidate is stale, and skipped, if its pair no longer has its rank.
  */
+#include "base/utf8.h"
 #include "text/tokenizer.h"
 
 enum { NONE = -1 };
@@ -21,6 +22,7 @@ typedef struct encoder {
     symbol *symbols;
     uint64_t *heap; /* rank << 32 | place of the left symbol; least first */
     size_t n_heap, symbol_capacity, heap_capacity;
+    neap_text normal, spaced; /* a stretch of the text in its normal form, with a space in front */
 } encoder;
 
 /* ---- heap ----------------------------------------------------------------------------------- */
@@ -114,20 +116,23 @@ static bool merge_word(encoder *e, np_bytes word)
 
 static bool encode_word(encoder *e, np_bytes word)
 {
-    int32_t whole = e->t->kind->ignore_merges ? np_tokenizer_find_word(e->t, word) : NONE;
+    int32_t whole = e->t->rules.ignore_merges ? np_tokenizer_find_word(e->t, word) : NONE;
     if (whole != NONE)
         return put(e, whole);
     if (!merge_word(e, word))
         return false;
+    bool unknown = false;
     for (int32_t i = 0; i != NONE; i = e->symbols[i].next) {
-        int32_t id = e->symbols[i].id == NONE ? e->t->unk : e->symbols[i].id;
-        if (id != NONE && !put(e, id))
+        bool fused = unknown && e->t->rules.fuse_unknown;
+        unknown = e->symbols[i].id == NONE;
+        int32_t id = unknown ? e->t->unk : e->symbols[i].id;
+        if (id != NONE && !(fused && unknown) && !put(e, id))
             return false;
     }
     return true;
 }
 
-static neap_status encode_text(encoder *e, np_bytes text)
+static neap_status encode_words(encoder *e, np_bytes text)
 {
     np_words_start(e->words, text);
     for (;;) {
@@ -140,38 +145,145 @@ static neap_status encode_text(encoder *e, np_bytes text)
     }
 }
 
+/* ---- tokens in the text --------------------------------------------------------------------- */
+
+typedef struct finder {
+    const neap_tokenizer *t;
+    np_bytes text;
+    uint64_t at;    /* looked at until here */
+    uint64_t start; /* of the stretch that belongs to no token */
+    unsigned which; /* NP_FIND_* */
+    bool done;
+} finder;
+
+/* The length of the white space character there, or 0. */
+static size_t space_at(np_bytes text, uint64_t at)
+{
+    size_t n;
+    if (np_utf8_next(text.p + at, text.n - at, &n) != NP_UTF8_CHAR)
+        return 0;
+    return np_is_white_space(np_utf8_decode(text.p + at, n)) ? n : 0;
+}
+
+/* Where the white space that ends at `end` begins, not before `low`. */
+static uint64_t before_spaces(np_bytes text, uint64_t low, uint64_t end)
+{
+    for (;;) {
+        uint64_t at = end;
+        while (at > low && (at == end || (text.p[at] & 0xC0) == 0x80))
+            at--;
+        if (at == end || space_at((np_bytes){text.p, end}, at) != end - at)
+            return end;
+        end = at;
+    }
+}
+
+static uint64_t behind_spaces(np_bytes text, uint64_t at)
+{
+    size_t n;
+    while (at < text.n && (n = space_at(text, at)) > 0)
+        at += n;
+    return at;
+}
+
+/* The next stretch without tokens, perhaps empty, and the token behind it: NONE at the end. false:
+ * that was given already. */
+static bool find_next(finder *f, np_bytes *stretch, int32_t *id)
+{
+    const neap_tokenizer *t = f->t;
+    for (const uint8_t *p = f->text.p; f->at < f->text.n; f->at++) {
+        *id = t->special_start[p[f->at]]
+                  ? np_tokenizer_match_special(t, (np_bytes){p + f->at, f->text.n - f->at}, f->which)
+                  : NONE;
+        if (*id == NONE)
+            continue;
+        uint64_t begin = f->at, end = f->at + t->length[*id];
+        f->at = end;
+        if (t->type[*id] & NP_TOKEN_LSTRIP && begin > f->start)
+            begin = before_spaces(f->text, f->start, begin);
+        if (t->type[*id] & NP_TOKEN_RSTRIP)
+            end = behind_spaces(f->text, end);
+        *stretch = (np_bytes){p + f->start, begin > f->start ? begin - f->start : 0};
+        f->start = end;
+        return true;
+    }
+    if (f->done)
+        return false;
+    f->done = true;
+    *id = NONE;
+    *stretch = (np_bytes){f->text.p + f->start, f->text.n - f->start};
+    return true;
+}
+
 /* ---- the text ------------------------------------------------------------------------------- */
+
+/* A stretch without any tokens, in its normal form. */
+static neap_status encode_stretch(encoder *e, np_bytes text)
+{
+    if (text.n == 0 || !e->t->rules.space_first || *text.p == ' ')
+        return encode_words(e, text);
+    e->spaced.length = 0;
+    if (!np_text_append(e->ctx, &e->spaced, " ", 1) ||
+        !np_text_append(e->ctx, &e->spaced, text.p, text.n))
+        return NEAP_ENOMEM;
+    return encode_words(e, (np_bytes){(const uint8_t *)e->spaced.data, e->spaced.length});
+}
+
+/* A stretch between the tokens that are found in the text as it is. */
+static neap_status encode_raw(encoder *e, np_bytes text, unsigned control)
+{
+    const np_normal_form form = e->t->rules.form;
+    if (form != NP_FORM_NONE && text.n) {
+        e->normal.length = 0;
+        neap_status status = np_normalize(e->ctx, form, text, &e->normal);
+        if (status != NEAP_OK)
+            return status;
+        text = (np_bytes){(const uint8_t *)e->normal.data, e->normal.length};
+    }
+    if (!e->t->late)
+        return encode_stretch(e, text);
+    finder f = {.t = e->t, .text = text, .which = NP_FIND_LATE | control};
+    np_bytes stretch;
+    int32_t id;
+    while (find_next(&f, &stretch, &id)) {
+        neap_status status = encode_stretch(e, stretch);
+        if (status != NEAP_OK)
+            return status;
+        if (id != NONE && !put(e, id))
+            return NEAP_ENOMEM;
+    }
+    return NEAP_OK;
+}
+
+static bool put_all(encoder *e, const int32_t *ids, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!put(e, ids[i]))
+            return false;
+    return true;
+}
 
 static neap_status encode_all(encoder *e, np_bytes text, unsigned flags)
 {
-    const neap_tokenizer *t = e->t;
-    bool plain = flags & NEAP_ENCODE_PLAIN, ends = !(flags & NEAP_ENCODE_NO_BOS);
-    neap_status status = np_words_new(e->ctx, t->pretokenizer, &e->words);
+    const np_text_rules *rules = &e->t->rules;
+    unsigned control = flags & NEAP_ENCODE_PLAIN ? 0 : NP_FIND_CONTROL;
+    bool ends = !(flags & NEAP_ENCODE_NO_BOS);
+    neap_status status = np_words_new(e->ctx, e->t->pretokenizer, &e->words);
     if (status != NEAP_OK)
         return status;
-    if (ends && t->add_bos && !put(e, t->bos))
+    if (ends && !put_all(e, rules->before, rules->n_before))
         return NEAP_ENOMEM;
-    uint64_t start = 0;
-    for (uint64_t i = 0; i < text.n;) {
-        int32_t id = t->special_start[text.p[i]]
-                         ? np_tokenizer_match_special(t, (np_bytes){text.p + i, text.n - i}, plain)
-                         : NONE;
-        if (id == NONE) {
-            i++;
-            continue;
-        }
-        status = encode_text(e, (np_bytes){text.p + start, i - start});
+    finder f = {.t = e->t, .text = text, .which = NP_FIND_EARLY | control};
+    np_bytes stretch;
+    int32_t id;
+    while (find_next(&f, &stretch, &id)) {
+        status = encode_raw(e, stretch, control);
         if (status != NEAP_OK)
             return status;
-        if (!put(e, id))
+        if (id != NONE && !put(e, id))
             return NEAP_ENOMEM;
-        i += t->length[id];
-        start = i;
     }
-    status = encode_text(e, (np_bytes){text.p + start, text.n - start});
-    if (status == NEAP_OK && ends && t->add_eos && !put(e, t->eos))
-        return NEAP_ENOMEM;
-    return status;
+    return ends && !put_all(e, rules->after, rules->n_after) ? NEAP_ENOMEM : NEAP_OK;
 }
 
 neap_status neap_tokenizer_encode(neap_context *ctx, const neap_tokenizer *tokenizer,
@@ -189,6 +301,8 @@ neap_status neap_tokenizer_encode(neap_context *ctx, const neap_tokenizer *token
     np_words_free(e.words);
     np_free(ctx, NEAP_MEM_HOST, e.symbols, e.symbol_capacity * sizeof *e.symbols);
     np_free(ctx, NEAP_MEM_HOST, e.heap, e.heap_capacity * sizeof *e.heap);
+    neap_text_free(ctx, &e.normal);
+    neap_text_free(ctx, &e.spaced);
     if (status != NEAP_OK)
         ids->count = count;
     return status;

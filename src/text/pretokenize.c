@@ -4,7 +4,7 @@
 
 #include <pcre2.h>
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 /* The patterns have no nested repeats, so a text needs few steps a byte and little heap. */
 enum { MATCH_LIMIT = 100000000, HEAP_LIMIT_KIB = 1024 };
@@ -13,6 +13,7 @@ struct np_pretokenizer {
     neap_context *ctx;
     int count;
     pcre2_code *code[NP_PRETOKENIZER_PATTERNS];
+    np_cut_keep keep[NP_PRETOKENIZER_PATTERNS];
 };
 
 /* A piece that a pattern is cutting: [begin, end), done up to `at`. A match that was found behind
@@ -30,7 +31,7 @@ struct np_words {
     pcre2_match_data *match_data;
     np_bytes rest;                             /* of the text, behind level[0] */
     int depth;                                 /* of `level` in use; -1: none */
-    piece level[NP_PRETOKENIZER_PATTERNS + 1]; /* level[k] is cut by pattern k */
+    piece level[NP_PRETOKENIZER_PATTERNS + 1]; /* level[k] is cut by cut k */
 };
 
 static const np_pretokenizer_kind kinds[] = {
@@ -77,7 +78,33 @@ static void pcre2_give_back(void *p, void *ctx)
     np_free_sized(ctx, NEAP_MEM_HOST, p);
 }
 
-neap_status np_pretokenizer_new(neap_context *ctx, const np_pretokenizer_kind *kind,
+int np_pretokenizer_cuts(const np_pretokenizer_kind *kind, np_cut out[NP_PRETOKENIZER_PATTERNS])
+{
+    int n = 0;
+    for (; n < NP_PRETOKENIZER_PATTERNS && kind->patterns[n]; n++) {
+        const char *pattern = kind->patterns[n];
+        out[n] = (np_cut){.pattern = {(const uint8_t *)pattern, strlen(pattern)}};
+    }
+    return n;
+}
+
+/* `^` and `$` are at every line in the language of tokenizer.json; others do not use them. */
+static pcre2_code *compile(neap_context *ctx, const np_cut *cut, pcre2_compile_context *how)
+{
+    uint32_t options = PCRE2_UTF | (cut->literal ? PCRE2_LITERAL
+                                                 : PCRE2_UCP | PCRE2_MULTILINE |
+                                                       PCRE2_NEVER_BACKSLASH_C);
+    int error;
+    PCRE2_SIZE offset;
+    pcre2_code *code = pcre2_compile(cut->pattern.p, cut->pattern.n, options, &error, &offset, how);
+    if (!code)
+        np_fail(ctx, NEAP_EUNSUPPORTED, "PCRE2 refuses the pre-tokenizer's \"%.*s\": error %d at %zu",
+                cut->pattern.n < 256 ? (int)cut->pattern.n : 256, (const char *)cut->pattern.p,
+                error, offset);
+    return code;
+}
+
+neap_status np_pretokenizer_new(neap_context *ctx, const np_cut *cuts, int count,
                                 np_pretokenizer **out)
 {
     *out = NULL;
@@ -87,22 +114,17 @@ neap_status np_pretokenizer_new(neap_context *ctx, const np_pretokenizer_kind *k
     t->ctx = ctx;
     pcre2_general_context *general =
         pcre2_general_context_create(pcre2_alloc, pcre2_give_back, ctx);
-    pcre2_compile_context *compile = general ? pcre2_compile_context_create(general) : NULL;
-    neap_status status = compile ? NEAP_OK : NEAP_ENOMEM;
-    for (int i = 0; status == NEAP_OK && i < NP_PRETOKENIZER_PATTERNS && kind->patterns[i]; i++) {
-        int error;
-        PCRE2_SIZE offset;
-        t->code[i] = pcre2_compile((PCRE2_SPTR)kind->patterns[i], PCRE2_ZERO_TERMINATED,
-                                   PCRE2_UTF | PCRE2_UCP, &error, &offset, compile);
+    pcre2_compile_context *how = general ? pcre2_compile_context_create(general) : NULL;
+    bool good = how && pcre2_set_newline(how, PCRE2_NEWLINE_LF) == 0;
+    for (int i = 0; i < count && good; i++) {
+        t->code[i] = compile(ctx, &cuts[i], how);
+        t->keep[i] = cuts[i].keep;
         t->count = i + 1;
-        if (!t->code[i])
-            status = np_fail(ctx, NEAP_EUNSUPPORTED,
-                             "PCRE2 refuses the pattern of pre-tokenizer%s: error %d at %zu",
-                             kind->names, error, offset);
+        good = t->code[i] != NULL;
     }
-    pcre2_compile_context_free(compile);
+    pcre2_compile_context_free(how);
     pcre2_general_context_free(general);
-    if (status != NEAP_OK) {
+    if (!good) {
         np_pretokenizer_free(t);
         return neap_context_status(ctx);
     }
@@ -185,31 +207,48 @@ static neap_status match_failed(np_words *w, int code)
                        : "");
 }
 
-/* The next part of level k: the waiting match, or the gap before a match, or a match. */
+/* Where level k's next match is; its end if there is none. */
+static neap_status find_match(np_words *w, int k, const uint8_t **from, const uint8_t **to)
+{
+    const piece *l = &w->level[k];
+    int n = pcre2_match(w->pretokenizer->code[k], l->begin, (PCRE2_SIZE)(l->end - l->begin),
+                        (PCRE2_SIZE)(l->at - l->begin), PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY,
+                        w->match_data, w->match_context);
+    *from = *to = l->end;
+    if (n < 0)
+        return n == PCRE2_ERROR_NOMATCH ? NEAP_OK : match_failed(w, n);
+    const PCRE2_SIZE *at = pcre2_get_ovector_pointer(w->match_data);
+    /* \K or a look behind may place a match before where it was looked for, or turn it round. */
+    if (l->begin + at[0] < l->at || at[1] <= at[0])
+        return np_fail(w->ctx, NEAP_EUNSUPPORTED, "a pre-tokenizer's match starts before its place");
+    *from = l->begin + at[0];
+    *to = l->begin + at[1];
+    return NEAP_OK;
+}
+
+/* The next part of level k: the waiting match, or the gap before a match, or a match. Empty for
+ * what is dropped. */
 static neap_status cut(np_words *w, int k, np_bytes *part)
 {
     piece *l = &w->level[k];
-    const uint8_t *from = l->at, *to = l->end;
-    if (l->match_end) {
-        to = l->match_end;
-        l->match_end = NULL;
-    } else {
-        int n = pcre2_match(w->pretokenizer->code[k], l->begin, (PCRE2_SIZE)(l->end - l->begin),
-                            (PCRE2_SIZE)(l->at - l->begin), PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY,
-                            w->match_data, w->match_context);
-        if (n < 0 && n != PCRE2_ERROR_NOMATCH)
-            return match_failed(w, n);
-        if (n >= 0) {
-            const PCRE2_SIZE *at = pcre2_get_ovector_pointer(w->match_data);
-            to = l->begin + at[1];
-            if (l->begin + at[0] > from) {
-                l->match_end = to;
-                to = l->begin + at[0];
-            }
+    np_cut_keep keep = w->pretokenizer->keep[k];
+    const uint8_t *from = l->at, *to = l->match_end;
+    bool is_match = to != NULL;
+    l->match_end = NULL;
+    if (!is_match) {
+        const uint8_t *match;
+        neap_status status = find_match(w, k, &match, &to);
+        if (status != NEAP_OK)
+            return status;
+        is_match = match == from;
+        if (!is_match && keep != NP_CUT_MATCH_WITH_GAP) {
+            l->match_end = to > match ? to : NULL;
+            to = match;
         }
     }
     l->at = to;
-    *part = (np_bytes){from, (uint64_t)(to - from)};
+    bool dropped = is_match ? keep == NP_CUT_GAPS : keep == NP_CUT_MATCHES;
+    *part = (np_bytes){from, dropped ? 0 : (uint64_t)(to - from)};
     return NEAP_OK;
 }
 
@@ -237,6 +276,8 @@ neap_status np_words_next(np_words *w, np_bytes *word)
             neap_status status = cut(w, w->depth, &part);
             if (status != NEAP_OK)
                 return status;
+            if (part.n == 0)
+                continue;
         }
         if (w->depth + 1 == count) {
             *word = part;

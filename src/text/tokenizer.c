@@ -5,7 +5,7 @@
 #include "text/tokenizer.h"
 
 #include "base/heap_sort.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 /* ---- the byte-level alphabet ---------------------------------------------------------------- */
 
@@ -181,6 +181,7 @@ static neap_status collect_special(neap_tokenizer *t)
         if (is_found_in_text(t, (int32_t)id)) {
             t->special[n++] = (int32_t)id;
             t->special_start[*np_token_piece(t, (int32_t)id).p] = true;
+            t->late = t->late || t->type[id] & NP_TOKEN_LATE;
         }
     }
     sort_pieces(t, t->special, n);
@@ -201,14 +202,20 @@ static uint32_t lower_bound(const neap_tokenizer *t, uint32_t lo, uint32_t hi, u
     return lo;
 }
 
-int32_t np_tokenizer_match_special(const neap_tokenizer *t, np_bytes text, bool plain)
+static bool is_looked_for(const neap_tokenizer *t, int32_t id, unsigned which)
+{
+    return (which & (t->type[id] & NP_TOKEN_LATE ? NP_FIND_LATE : NP_FIND_EARLY)) &&
+           (which & NP_FIND_CONTROL || np_token_type_of(t, id) == NP_TOKEN_USER_DEFINED);
+}
+
+int32_t np_tokenizer_match_special(const neap_tokenizer *t, np_bytes text, unsigned which)
 {
     int32_t best = -1;
     uint32_t lo = 0, hi = t->n_special;
     for (uint32_t depth = 0; lo < hi; depth++) {
         int32_t shortest = t->special[lo];
         if (t->length[shortest] == depth) {
-            if (!plain || np_token_type_of(t, shortest) == NP_TOKEN_USER_DEFINED)
+            if (is_looked_for(t, shortest, which))
                 best = shortest;
             lo++;
         }
@@ -291,6 +298,7 @@ static neap_status fill_tokens(neap_tokenizer *t, const np_vocab *v)
         t->offset[id] = piece.n ? (uint32_t)(piece.p - t->base) : 0;
         t->length[id] = (uint16_t)piece.n;
         t->type[id] = v->n_types ? (uint8_t)v->types[id] : NP_TOKEN_NORMAL;
+        t->type[id] |= v->flags ? v->flags[id] : 0;
         if (piece.n == 0)
             continue;
         int32_t twin = find_any(t, piece, (np_bytes){piece.p, 0});
@@ -326,14 +334,10 @@ static neap_status fill_ids(neap_tokenizer *t, const np_vocab *v)
     for (int i = 0; i < 4 && !v->n_types; i++)
         if (named[i] >= 0)
             t->type[named[i]] = i == 3 ? NP_TOKEN_UNKNOWN : NP_TOKEN_CONTROL;
-    t->unk = v->unk >= 0 && np_token_type_of(t, (int32_t)v->unk) == NP_TOKEN_UNKNOWN
+    t->unk = v->unk >= 0 && (t->rules.unk_of_any_type ||
+                             np_token_type_of(t, (int32_t)v->unk) == NP_TOKEN_UNKNOWN)
                  ? (int32_t)v->unk
                  : -1;
-    t->add_bos = v->add_bos < 0 ? t->kind->add_bos && v->bos >= 0 : v->add_bos > 0;
-    t->add_eos = v->add_eos > 0;
-    if ((t->add_bos && t->bos < 0) || (t->add_eos && t->eos < 0))
-        return np_fail(t->ctx, NEAP_EFORMAT, "the file wants %s added and names no such token",
-                       t->add_bos && t->bos < 0 ? "BOS" : "EOS");
     for (uint32_t id = 0; id < t->n_tokens; id++)
         if (id == v->eos || id == v->eot ||
             (np_token_type_of(t, (int32_t)id) == NP_TOKEN_CONTROL &&
@@ -347,47 +351,90 @@ static neap_status fill_ids(neap_tokenizer *t, const np_vocab *v)
     return NEAP_OK;
 }
 
-static neap_status bad_merge(neap_tokenizer *t, uint64_t rank, np_bytes merge, const char *why)
+static neap_status bad_merge(neap_tokenizer *t, np_bytes left, np_bytes right, const char *why)
 {
-    return np_fail(t->ctx, NEAP_EFORMAT, "merge %llu, \"%.*s\": %s", (unsigned long long)rank,
-                   merge.n < 64 ? (int)merge.n : 64, (const char *)merge.p, why);
+    return np_fail(t->ctx, NEAP_EFORMAT, "merge %u, \"%.*s %.*s\": %s", t->merges_added,
+                   left.n < 64 ? (int)left.n : 64, (const char *)left.p,
+                   right.n < 64 ? (int)right.n : 64, (const char *)right.p, why);
+}
+
+neap_status np_tokenizer_merge(neap_tokenizer *t, np_bytes left, np_bytes right)
+{
+    if (t->merges_added == t->n_merges)
+        return np_fail(t->ctx, NEAP_EFORMAT, "more than the %u merges counted", t->n_merges);
+    np_merge *m = &t->merge[t->merges_added];
+    m->left = find_text(t, left, (np_bytes){left.p, 0});
+    m->right = find_text(t, right, (np_bytes){right.p, 0});
+    m->merged = find_text(t, left, right);
+    if (m->left < 0 || m->right < 0)
+        return bad_merge(t, left, right, "a part of it is no token");
+    if (m->merged < 0)
+        return bad_merge(t, left, right, "its result is no token");
+    if (np_merge_rank(t, m->left, m->right) < 0)
+        slots_add(&t->merge_slots, np_hash_pair(m->left, m->right), t->merges_added);
+    t->merges_added++;
+    return NEAP_OK;
 }
 
 static neap_status fill_merges(neap_tokenizer *t, const np_vocab *v)
 {
-    uint32_t capacity = (uint32_t)v->n_merges;
-    t->merge = np_alloc(t->ctx, NEAP_MEM_HOST, capacity * sizeof *t->merge);
-    if (!t->merge)
-        return NEAP_ENOMEM;
-    t->n_merges = capacity;
-    if (!slots_new(t->ctx, &t->merge_slots, capacity))
-        return NEAP_ENOMEM;
-    for (uint32_t rank = 0; rank < capacity; rank++) {
+    for (uint64_t rank = 0; rank < v->n_merges; rank++) {
         np_bytes merge = v->merges[rank];
         const uint8_t *space = merge.n > 1 ? memchr(merge.p + 1, ' ', merge.n - 1) : NULL;
         if (!space || space + 1 == merge.p + merge.n)
-            return bad_merge(t, rank, merge, "expected two pieces and a space between them");
+            return np_fail(t->ctx, NEAP_EFORMAT,
+                           "merge %llu, \"%.*s\": expected two pieces and a space between them",
+                           (unsigned long long)rank, merge.n < 64 ? (int)merge.n : 64,
+                           (const char *)merge.p);
         np_bytes left = {merge.p, (uint64_t)(space - merge.p)};
-        np_bytes right = {space + 1, merge.n - left.n - 1};
-        np_merge *m = &t->merge[rank];
-        m->left = find_text(t, left, (np_bytes){left.p, 0});
-        m->right = find_text(t, right, (np_bytes){right.p, 0});
-        m->merged = find_text(t, left, right);
-        if (m->left < 0 || m->right < 0)
-            return bad_merge(t, rank, merge, "a part of it is no token");
-        if (m->merged < 0)
-            return bad_merge(t, rank, merge, "its result is no token");
-        if (np_merge_rank(t, m->left, m->right) < 0)
-            slots_add(&t->merge_slots, np_hash_pair(m->left, m->right), rank);
+        neap_status status =
+            np_tokenizer_merge(t, left, (np_bytes){space + 1, merge.n - left.n - 1});
+        if (status != NEAP_OK)
+            return status;
     }
     return NEAP_OK;
 }
 
-static neap_status build(neap_tokenizer *t, const np_vocab *v)
+/* The rules of a name: the kind's, and whether BOS and EOS are added. */
+static neap_status named_rules(neap_context *ctx, const np_vocab *v, np_text_rules *out)
+{
+    const np_pretokenizer_kind *kind;
+    neap_status status = np_pretokenizer_find(ctx, v->pre, &kind);
+    if (status != NEAP_OK)
+        return status;
+    bool bos = v->add_bos < 0 ? kind->add_bos && v->bos >= 0 : v->add_bos > 0;
+    bool eos = v->add_eos > 0;
+    if ((bos && v->bos < 0) || (eos && v->eos < 0))
+        return np_fail(ctx, NEAP_EFORMAT, "the file wants %s added and names no such token",
+                       bos && v->bos < 0 ? "BOS" : "EOS");
+    *out = (np_text_rules){.ignore_merges = kind->ignore_merges,
+                           .n_before = bos,
+                           .n_after = eos,
+                           .before = {(int32_t)v->bos},
+                           .after = {(int32_t)v->eos}};
+    out->n_cuts = np_pretokenizer_cuts(kind, out->cuts);
+    return NEAP_OK;
+}
+
+static neap_status room_for_merges(neap_tokenizer *t, const np_vocab *v)
+{
+    t->merge = np_calloc(t->ctx, NEAP_MEM_HOST, v->n_merges * sizeof *t->merge);
+    if (!t->merge)
+        return NEAP_ENOMEM;
+    t->n_merges = (uint32_t)v->n_merges;
+    return slots_new(t->ctx, &t->merge_slots, t->n_merges) ? NEAP_OK : NEAP_ENOMEM;
+}
+
+static neap_status begin(neap_tokenizer *t, const np_vocab *v)
 {
     neap_status status = check_counts(t->ctx, v);
+    if (status == NEAP_OK && v->rules)
+        t->rules = *v->rules;
+    else if (status == NEAP_OK)
+        status = named_rules(t->ctx, v, &t->rules);
     if (status == NEAP_OK)
-        status = np_pretokenizer_find(t->ctx, v->pre, &t->kind);
+        status = np_pretokenizer_new(t->ctx, t->rules.cuts, t->rules.n_cuts, &t->pretokenizer);
+    t->rules.n_cuts = 0;
     if (status == NEAP_OK)
         status = check_pieces(t->ctx, v, &t->base);
     if (status == NEAP_OK)
@@ -395,33 +442,63 @@ static neap_status build(neap_tokenizer *t, const np_vocab *v)
     if (status == NEAP_OK)
         status = fill_ids(t, v);
     if (status == NEAP_OK)
-        status = fill_merges(t, v);
-    if (status == NEAP_OK)
-        status = collect_special(t);
-    if (status == NEAP_OK)
-        status = np_pretokenizer_new(t->ctx, t->kind, &t->pretokenizer);
-    if (!t->kind || !t->kind->ignore_merges)
-        slots_free(t->ctx, &t->piece_slots);
+        status = room_for_merges(t, v);
     return status;
 }
 
-neap_status np_tokenizer_new(neap_context *ctx, const np_vocab *vocab, neap_tokenizer **out)
+neap_status np_tokenizer_begin(neap_context *ctx, const np_vocab *vocab, neap_tokenizer **out)
 {
     *out = NULL;
     neap_tokenizer *t = np_calloc(ctx, NEAP_MEM_HOST, sizeof *t);
     if (!t)
         return NEAP_ENOMEM;
     t->ctx = ctx;
-    neap_status status = build(t, vocab);
+    neap_status status = begin(t, vocab);
     if (status != NEAP_OK) {
-        np_tokenizer_free(t);
+        neap_tokenizer_free(t);
         return status;
     }
     *out = t;
     return NEAP_OK;
 }
 
-void np_tokenizer_free(neap_tokenizer *t)
+neap_status np_tokenizer_finish(neap_tokenizer *t)
+{
+    if (!t->rules.ignore_merges)
+        slots_free(t->ctx, &t->piece_slots);
+    return collect_special(t);
+}
+
+neap_status np_tokenizer_new(neap_context *ctx, const np_vocab *vocab, neap_tokenizer **out)
+{
+    neap_tokenizer *t;
+    *out = NULL;
+    neap_status status = np_tokenizer_begin(ctx, vocab, &t);
+    if (status != NEAP_OK)
+        return status;
+    status = fill_merges(t, vocab);
+    if (status == NEAP_OK)
+        status = np_tokenizer_finish(t);
+    if (status != NEAP_OK) {
+        neap_tokenizer_free(t);
+        return status;
+    }
+    *out = t;
+    return NEAP_OK;
+}
+
+void np_tokenizer_own(neap_tokenizer *t, void *block, uint64_t bytes)
+{
+    t->block = block;
+    t->block_bytes = bytes;
+}
+
+void np_tokenizer_own_map(neap_tokenizer *t, np_file_map map)
+{
+    t->map = map;
+}
+
+void neap_tokenizer_free(neap_tokenizer *t)
 {
     if (!t)
         return;
@@ -434,6 +511,8 @@ void np_tokenizer_free(neap_tokenizer *t)
     np_free(ctx, NEAP_MEM_HOST, t->type, t->n_tokens * sizeof *t->type);
     np_free(ctx, NEAP_MEM_HOST, t->merge, t->n_merges * sizeof *t->merge);
     np_free(ctx, NEAP_MEM_HOST, t->special, t->n_special * sizeof *t->special);
+    np_free(ctx, NEAP_MEM_HOST, t->block, t->block_bytes);
+    np_file_map_close(&t->map);
     np_free(ctx, NEAP_MEM_HOST, t, sizeof *t);
 }
 
@@ -466,6 +545,6 @@ bool neap_tokenizer_is_special(const neap_tokenizer *t, int32_t id)
 
 int32_t neap_tokenizer_special(const neap_tokenizer *t, const char *text, size_t length)
 {
-    int32_t id = np_tokenizer_match_special(t, (np_bytes){(const uint8_t *)text, length}, false);
+    int32_t id = np_tokenizer_match_special(t, (np_bytes){(const uint8_t *)text, length}, NP_FIND_ALL);
     return id >= 0 && t->length[id] == length ? id : -1;
 }

@@ -1,13 +1,14 @@
-/* tokenizer.h - byte-level BPE over a vocabulary that lies in a mapped file.
+/* tokenizer.h - byte-level BPE over a vocabulary that lies in a mapped file, or in one block.
  *
  * The tokenizer keeps for each piece its place in the file, not its bytes; the arrays of np_vocab
  * may go once it is made. Compact tables: 7 bytes a token, 12 bytes and a slot a merge. */
 #ifndef NP_TOKENIZER_H
 #define NP_TOKENIZER_H
 
-#include "base/context.h"
+#include "base/file_map.h"
 #include "base/reader.h"
 #include "neap/tokenizer.h"
+#include "text/normalize.h"
 #include "text/pretokenize.h"
 
 typedef enum np_token_type { /* the values of `tokenizer.ggml.token_type` */
@@ -20,6 +21,21 @@ typedef enum np_token_type { /* the values of `tokenizer.ggml.token_type` */
                              NP_TOKEN_BYTE = 6,
 } np_token_type;
 
+enum { NP_AFFIX_LIMIT = 8 };
+
+/* What a tokenizer.json says itself, and a GGUF by the pre-tokenizer's name. */
+typedef struct np_text_rules {
+    np_cut cuts[NP_PRETOKENIZER_PATTERNS];
+    int n_cuts;
+    np_normal_form form;
+    bool space_first;   /* text that starts with no space gets one */
+    bool ignore_merges; /* a word that is a token needs no merges to become it */
+    bool fuse_unknown;  /* one unknown token for a run of them in a word */
+    bool unk_of_any_type;
+    int n_before, n_after; /* ids round a text */
+    int32_t before[NP_AFFIX_LIMIT], after[NP_AFFIX_LIMIT];
+} np_text_rules;
+
 /* A vocabulary as a model file has it. */
 typedef struct np_vocab {
     np_bytes model; /* kind of tokenizer; only "gpt2" (byte-level BPE) is known */
@@ -28,8 +44,10 @@ typedef struct np_vocab {
     const np_bytes *pieces; /* in the byte-level alphabet; control and user-defined ones as text */
     uint64_t n_types;       /* n_tokens, or 0: all are normal but the ids below */
     const int32_t *types;
+    const uint8_t *flags; /* [n_tokens] NP_TOKEN_LATE and the like; NULL: none */
     uint64_t n_merges;
     const np_bytes *merges;     /* "a b", the most important first */
+    const np_text_rules *rules; /* NULL: by `pre` */
     int64_t bos, eos, eot, unk; /* -1: none */
     int add_bos, add_eos;       /* 1, 0; -1: the file does not say */
 } np_vocab;
@@ -40,7 +58,16 @@ typedef struct np_vocab {
  * result are no tokens, ids or types out of range, a piece over 65535 bytes. NEAP_EUNSUPPORTED: an
  * unknown model or pre-tokenizer. NEAP_ELIMIT: over 2^24 - 2 tokens or merges. NEAP_ENOMEM. */
 neap_status np_tokenizer_new(neap_context *ctx, const np_vocab *vocab, neap_tokenizer **out);
-void np_tokenizer_free(neap_tokenizer *tokenizer);
+
+/* The same in parts, where merges come one by one: begin, vocab->n_merges times merge, finish. What
+ * begin gave is freed by the caller if one of them fails. */
+neap_status np_tokenizer_begin(neap_context *ctx, const np_vocab *vocab, neap_tokenizer **out);
+neap_status np_tokenizer_merge(neap_tokenizer *tokenizer, np_bytes left, np_bytes right);
+neap_status np_tokenizer_finish(neap_tokenizer *tokenizer);
+
+/* Where the pieces lie, if the tokenizer is to give it back. */
+void np_tokenizer_own(neap_tokenizer *tokenizer, void *block, uint64_t bytes);
+void np_tokenizer_own_map(neap_tokenizer *tokenizer, np_file_map map);
 
 /* ---- inside --------------------------------------------------------------------------------- */
 
@@ -59,23 +86,34 @@ typedef struct np_merge {
 struct neap_tokenizer {
     neap_context *ctx;
     np_pretokenizer *pretokenizer;
-    const np_pretokenizer_kind *kind;
+    np_text_rules rules; /* but for the cuts, which are in `pretokenizer` */
+    void *block;         /* owned: holds the pieces */
+    uint64_t block_bytes;
+    np_file_map map;     /* owned: as well */
     const uint8_t *base; /* the lowest piece */
     uint32_t n_tokens, n_merges, n_special;
+    uint32_t merges_added;
+    bool late; /* there are tokens with NP_TOKEN_LATE */
     uint32_t *offset;        /* [n_tokens] from base */
     uint16_t *length;        /* [n_tokens] bytes */
-    uint8_t *type;           /* [n_tokens] np_token_type, and NP_TOKEN_END */
+    uint8_t *type;           /* [n_tokens] np_token_type, and flags */
     np_merge *merge;         /* [n_merges] by rank */
     np_slots merge_slots;    /* by left and right id */
-    np_slots piece_slots;    /* by piece; only kept if the kind ignores merges */
+    np_slots piece_slots;    /* by piece; only kept if merges are ignored */
     int32_t *special;        /* [n_special] ids of tokens to find in the text, by their bytes */
     bool special_start[256]; /* first bytes of those */
     int32_t byte_id[256];    /* the token of one byte, or -1 */
     int32_t bos, eos, unk;
-    bool add_bos, add_eos;
 };
 
-enum { NP_TOKEN_TYPE_MASK = 15, NP_TOKEN_END = 16, NP_SPECIAL_MAX_BYTES = 512 };
+enum {
+    NP_TOKEN_TYPE_MASK = 15,
+    NP_TOKEN_END = 16,
+    NP_TOKEN_LATE = 32,   /* found in normalised text, between those that are not */
+    NP_TOKEN_LSTRIP = 64, /* takes the white space on its left with it */
+    NP_TOKEN_RSTRIP = 128,
+    NP_SPECIAL_MAX_BYTES = 512
+};
 
 static inline np_bytes np_token_piece(const neap_tokenizer *t, int32_t id)
 {
@@ -112,11 +150,14 @@ static inline int32_t np_merge_rank(const neap_tokenizer *t, int32_t left, int32
     return -1;
 }
 
-/* The token that is exactly these bytes of text, or -1. Only if the kind ignores merges. */
+/* The token that is exactly these bytes of text, or -1. Only if merges are ignored. */
 int32_t np_tokenizer_find_word(const neap_tokenizer *t, np_bytes word);
 
+/* Which tokens are looked for in a text. */
+enum { NP_FIND_CONTROL = 1, NP_FIND_EARLY = 2, NP_FIND_LATE = 4, NP_FIND_ALL = 7 };
+
 /* The longest token that is to be found in texts at the start of `text`, or -1. */
-int32_t np_tokenizer_match_special(const neap_tokenizer *t, np_bytes text, bool plain);
+int32_t np_tokenizer_match_special(const neap_tokenizer *t, np_bytes text, unsigned which);
 
 bool np_text_append(neap_context *ctx, neap_text *out, const void *bytes, size_t n);
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
-#include "text/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -129,7 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     neap_tokenizer *t;
     if (np_tokenizer_new(ctx, &in->vocab, &t) == NEAP_OK)
         use(ctx, t, in, flags);
-    np_tokenizer_free(t);
+    neap_tokenizer_free(t);
     neap_context_memory(ctx, &after);
     check(after.active == before.active);
     neap_context_free(ctx);

@@ -99,7 +99,7 @@ static void test_known_templates(void **state)
         }
     }
     assert_true(rendered > 200);
-    np_tokenizer_free(t);
+    neap_tokenizer_free(t);
     neap_context_free(ctx);
 }
 
@@ -124,7 +124,7 @@ static void test_near_misses_are_refused(void **state)
         assert_non_null(strstr(neap_context_error(ctx), "--raw"));
         neap_context_clear_error(ctx);
     }
-    np_tokenizer_free(t);
+    neap_tokenizer_free(t);
     neap_context_free(ctx);
 }
 
@@ -174,7 +174,7 @@ static void test_without_a_template(void **state)
     static const char want[] = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n";
     assert_int_equal(out.length, sizeof want - 1);
     assert_memory_equal(out.data, want, sizeof want - 1);
-    np_tokenizer_free(t);
+    neap_tokenizer_free(t);
     np_vocab vocab = fixture.vocab;
     vocab.n_tokens = vocab.n_types = 2; /* <|im_end|> is token 2 */
     vocab.n_merges = 0;
@@ -184,7 +184,7 @@ static void test_without_a_template(void **state)
     assert_int_equal(out.length, sizeof want - 1);
     assert_non_null(strstr(neap_context_error(ctx), "--raw"));
     neap_text_free(ctx, &out);
-    np_tokenizer_free(t);
+    neap_tokenizer_free(t);
     neap_context_free(ctx);
 }
 
@@ -202,7 +202,7 @@ static void test_bad_conversations(void **state)
     assert_int_equal(neap_chat_render(ctx, t, NULL, 0, &tool, 1, true, &out), NEAP_EINVAL);
     assert_non_null(strstr(neap_context_error(ctx), "\"tool\""));
     assert_int_equal(out.length, 0);
-    np_tokenizer_free(t);
+    neap_tokenizer_free(t);
     neap_context_free(ctx);
 }
 
@@ -230,7 +230,7 @@ static void test_every_failing_allocation(void **state)
         if (status != NEAP_OK)
             assert_int_equal(out.length, 0);
         neap_text_free(ctx, &out);
-        np_tokenizer_free(t);
+        neap_tokenizer_free(t);
         neap_context_memory(ctx, &after);
         assert_int_equal(after.active, before.active);
         neap_context_free(ctx);

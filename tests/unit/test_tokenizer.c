@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 #include "unit/text_fixture.h"
 
 static text_fixture fixture;
@@ -84,7 +84,7 @@ static void test_ids_equal_hugging_face(void **state)
             check_ids(&ids, json_object_get(item, "ids"), json_string_value(text));
             neap_ids_free(ctx, &ids);
         }
-        np_tokenizer_free(t);
+        neap_tokenizer_free(t);
     }
     neap_context_free(ctx);
 }
@@ -139,7 +139,7 @@ static void test_text_equals_hugging_face(void **state)
         check_decode(ctx, t, ids, n, NEAP_DECODE_SPECIAL, json_string_value(all),
                      json_string_length(all));
     }
-    np_tokenizer_free(t);
+    neap_tokenizer_free(t);
     neap_context_free(ctx);
 }
 
@@ -225,7 +225,7 @@ static void test_stream_never_splits_a_character(void **state)
     neap_context_clear_error(ctx);
     assert_int_equal(neap_text_stream_push(ctx, &s, -1, &out), NEAP_EINVAL);
     neap_text_free(ctx, &out);
-    np_tokenizer_free(t);
+    neap_tokenizer_free(t);
     neap_context_free(ctx);
 }
 
@@ -276,7 +276,7 @@ static void test_any_bytes_come_back(void **state)
                 text[k] = units[u][k % strlen(units[u])];
             check_round_trip(ctx, t, text, LONG, 0);
         }
-        np_tokenizer_free(t);
+        neap_tokenizer_free(t);
     }
     free(text);
     neap_context_free(ctx);
@@ -328,7 +328,7 @@ static void test_special_tokens_and_ends(void **state)
     assert_int_equal(neap_tokenizer_encode(ctx, t, text, strlen(text), 8, &ids), NEAP_EINVAL);
     assert_int_equal(ids.count, 14);
     neap_ids_free(ctx, &ids);
-    np_tokenizer_free(t);
+    neap_tokenizer_free(t);
     neap_context_free(ctx);
 }
 
@@ -359,7 +359,7 @@ static void test_missing_bytes_and_foreign_letters(void **state)
         if (known)
             assert_int_equal(ids.data[1], 2);
         neap_ids_free(ctx, &ids);
-        np_tokenizer_free(t);
+        neap_tokenizer_free(t);
     }
     static const char dots[] = "a…";
     np_bytes foreign[] = {
@@ -371,7 +371,7 @@ static void test_missing_bytes_and_foreign_letters(void **state)
     neap_tokenizer *t;
     assert_int_equal(np_tokenizer_new(ctx, &v, &t), NEAP_OK);
     check_decode(ctx, t, (const int32_t[]){0}, 1, 0, dots, 4);
-    np_tokenizer_free(t);
+    neap_tokenizer_free(t);
     neap_context_free(ctx);
 }
 
@@ -411,7 +411,7 @@ static void test_merge_order(void **state)
         assert_memory_equal(ids.data, rows[i].ids, rows[i].n * sizeof(int32_t));
         neap_ids_free(ctx, &ids);
     }
-    np_tokenizer_free(t);
+    neap_tokenizer_free(t);
     neap_context_free(ctx);
 }
 
@@ -586,7 +586,7 @@ static void test_tables_are_small(void **state)
     free(merges);
     assert_in_range(active_bytes(ctx) - before, 1, 5 << 18); /* 1.25 MiB */
     check_round_trip(ctx, t, "abcabc \x01\x02", 9, 0);
-    np_tokenizer_free(t);
+    neap_tokenizer_free(t);
     assert_int_equal(active_bytes(ctx), before);
     neap_context_free(ctx);
     free(text);
@@ -615,7 +615,7 @@ static bool survive(int64_t n)
         assert_int_equal(out.length, 0);
     neap_ids_free(ctx, &ids);
     neap_text_free(ctx, &out);
-    np_tokenizer_free(t);
+    neap_tokenizer_free(t);
     assert_int_equal(active_bytes(ctx), before);
     neap_context_free(ctx);
     return status == NEAP_OK;

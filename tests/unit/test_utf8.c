@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 static void test_states(void **state)
 {

@@ -19,6 +19,9 @@ np_utf8_state np_utf8_next(const uint8_t *p, size_t n, size_t *length);
 /* The code point of a whole character of `length` bytes. */
 uint32_t np_utf8_decode(const uint8_t *p, size_t length);
 
+/* Unicode's White_Space. */
+bool np_is_white_space(uint32_t code);
+
 /* Writes a code point (valid, up to U+10FFFF); returns the number of bytes, 1 to 4. */
 size_t np_utf8_encode(uint32_t code, uint8_t out[4]);
 

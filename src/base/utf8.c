@@ -1,5 +1,5 @@
 /* utf8.c - UTF-8 one character at a time (the table 3-7 of the Unicode standard). */
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 np_utf8_state np_utf8_next(const uint8_t *p, size_t n, size_t *length)
 {
@@ -55,4 +55,11 @@ size_t np_utf8_encode(uint32_t code, uint8_t out[4])
     }
     out[0] = (uint8_t)(lead[n] | code);
     return n;
+}
+
+bool np_is_white_space(uint32_t c)
+{
+    return (c >= 9 && c <= 13) || c == 32 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+           (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
+           c == 0x205F || c == 0x3000;
 }
