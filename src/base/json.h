@@ -34,7 +34,7 @@ typedef struct np_json_event {
 typedef neap_status (*np_json_visit)(void *user, const np_json_event *event);
 
 /* Walks the one value that starts at byte `from` of `text`. From byte 0 the text must hold nothing
- * else. A visitor's status other than NEAP_OK stops the walk and is returned. NEAP_EFORMAT,
+ * else. Of half a surrogate pair, YAJL makes a "?" or this an error. A visitor's status other than NEAP_OK stops the walk and is returned. NEAP_EFORMAT,
  * NEAP_ELIMIT (nesting, 1 GiB); messages of it and of the visitor begin with the place. */
 neap_status np_json_read(neap_context *ctx, np_bytes text, uint64_t from, np_json_visit visit,
                          void *user);

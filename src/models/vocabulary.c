@@ -1,4 +1,9 @@
-/* vocabulary.c - the tokenizer from the metadata of a GGUF file. */
+/* vocabulary.c - the tokenizer from the metadata of a GGUF file, or from a file by its kind. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "formats/tokenizer_json.h"
 #include "models/model.h"
 #include "text/tokenizer.h"
 
@@ -9,14 +14,14 @@ typedef struct tables {
     uint64_t n_pieces, n_merges, n_types;
 } tables;
 
-static neap_status read_strings(neap_model *m, const char *key, np_gguf_need need, np_bytes **out,
+static neap_status read_strings(const np_gguf *g, const char *key, np_gguf_need need, np_bytes **out,
                                 uint64_t *count)
 {
     const np_gguf_value *a = NULL;
-    neap_status status = np_gguf_array(m->gguf, key, NP_GGUF_STRING, need, &a);
+    neap_status status = np_gguf_array(g, key, NP_GGUF_STRING, need, &a);
     if (status != NEAP_OK || !a)
         return status;
-    *out = np_alloc(m->ctx, NEAP_MEM_HOST, a->count * sizeof **out);
+    *out = np_alloc(g->ctx, NEAP_MEM_HOST, a->count * sizeof **out);
     if (!*out)
         return NEAP_ENOMEM;
     *count = a->count;
@@ -26,14 +31,14 @@ static neap_status read_strings(neap_model *m, const char *key, np_gguf_need nee
     return NEAP_OK;
 }
 
-static neap_status read_types(neap_model *m, tables *t)
+static neap_status read_types(const np_gguf *g, tables *t)
 {
     const np_gguf_value *a = NULL;
     neap_status status =
-        np_gguf_array(m->gguf, "tokenizer.ggml.token_type", NP_GGUF_I32, NP_GGUF_OPTIONAL, &a);
+        np_gguf_array(g, "tokenizer.ggml.token_type", NP_GGUF_I32, NP_GGUF_OPTIONAL, &a);
     if (status != NEAP_OK || !a)
         return status;
-    t->types = np_alloc(m->ctx, NEAP_MEM_HOST, a->count * sizeof *t->types);
+    t->types = np_alloc(g->ctx, NEAP_MEM_HOST, a->count * sizeof *t->types);
     if (!t->types)
         return NEAP_ENOMEM;
     t->n_types = a->count;
@@ -42,26 +47,26 @@ static neap_status read_types(neap_model *m, tables *t)
     return NEAP_OK;
 }
 
-static neap_status read_id(neap_model *m, const char *key, int64_t *out)
+static neap_status read_id(const np_gguf *g, const char *key, int64_t *out)
 {
     uint32_t v = UINT32_MAX;
-    neap_status status = np_gguf_u32(m->gguf, key, NP_GGUF_OPTIONAL, &v);
+    neap_status status = np_gguf_u32(g, key, NP_GGUF_OPTIONAL, &v);
     *out = v == UINT32_MAX ? -1 : (int64_t)v;
     return status;
 }
 
-static neap_status read_flag(neap_model *m, const char *key, int *out)
+static neap_status read_flag(const np_gguf *g, const char *key, int *out)
 {
     bool v = false;
     *out = -1;
-    if (!np_gguf_find(m->gguf, key))
+    if (!np_gguf_find(g, key))
         return NEAP_OK;
-    neap_status status = np_gguf_bool(m->gguf, key, NP_GGUF_OPTIONAL, &v);
+    neap_status status = np_gguf_bool(g, key, NP_GGUF_OPTIONAL, &v);
     *out = v;
     return status;
 }
 
-static neap_status make(neap_model *m, tables *t)
+static neap_status make(const np_gguf *g, tables *t, neap_tokenizer **out)
 {
     np_vocab v = NP_VOCAB_INIT;
     v.pieces = t->pieces;
@@ -70,42 +75,123 @@ static neap_status make(neap_model *m, tables *t)
     v.n_types = t->n_types;
     v.merges = t->merges;
     v.n_merges = t->n_merges;
-    neap_status s = np_gguf_string(m->gguf, "tokenizer.ggml.model", NP_GGUF_REQUIRED, &v.model);
+    neap_status s = np_gguf_string(g, "tokenizer.ggml.model", NP_GGUF_REQUIRED, &v.model);
     if (s == NEAP_OK)
-        s = np_gguf_string(m->gguf, "tokenizer.ggml.pre", NP_GGUF_OPTIONAL, &v.pre);
+        s = np_gguf_string(g, "tokenizer.ggml.pre", NP_GGUF_OPTIONAL, &v.pre);
     if (s == NEAP_OK)
-        s = read_id(m, "tokenizer.ggml.bos_token_id", &v.bos);
+        s = read_id(g, "tokenizer.ggml.bos_token_id", &v.bos);
     if (s == NEAP_OK)
-        s = read_id(m, "tokenizer.ggml.eos_token_id", &v.eos);
+        s = read_id(g, "tokenizer.ggml.eos_token_id", &v.eos);
     if (s == NEAP_OK)
-        s = read_id(m, "tokenizer.ggml.eot_token_id", &v.eot);
+        s = read_id(g, "tokenizer.ggml.eot_token_id", &v.eot);
     if (s == NEAP_OK)
-        s = read_id(m, "tokenizer.ggml.unknown_token_id", &v.unk);
+        s = read_id(g, "tokenizer.ggml.unknown_token_id", &v.unk);
     if (s == NEAP_OK)
-        s = read_flag(m, "tokenizer.ggml.add_bos_token", &v.add_bos);
+        s = read_flag(g, "tokenizer.ggml.add_bos_token", &v.add_bos);
     if (s == NEAP_OK)
-        s = read_flag(m, "tokenizer.ggml.add_eos_token", &v.add_eos);
-    if (s == NEAP_OK && (int64_t)v.n_tokens != m->sizes.vocabulary)
-        s = np_fail(m->ctx, NEAP_EFORMAT, "the tokenizer has %llu tokens, the embedding %lld rows",
-                    (unsigned long long)v.n_tokens, (long long)m->sizes.vocabulary);
-    return s == NEAP_OK ? np_tokenizer_new(m->ctx, &v, &m->tokenizer) : s;
+        s = read_flag(g, "tokenizer.ggml.add_eos_token", &v.add_eos);
+    return s == NEAP_OK ? np_tokenizer_new(g->ctx, &v, out) : s;
+}
+
+static neap_status read_gguf(const np_gguf *g, neap_tokenizer **out)
+{
+    tables t = {0};
+    neap_status s =
+        read_strings(g, "tokenizer.ggml.tokens", NP_GGUF_REQUIRED, &t.pieces, &t.n_pieces);
+    if (s == NEAP_OK)
+        s = read_strings(g, "tokenizer.ggml.merges", NP_GGUF_OPTIONAL, &t.merges, &t.n_merges);
+    if (s == NEAP_OK)
+        s = read_types(g, &t);
+    if (s == NEAP_OK)
+        s = make(g, &t, out);
+    np_free(g->ctx, NEAP_MEM_HOST, t.pieces, t.n_pieces * sizeof *t.pieces);
+    np_free(g->ctx, NEAP_MEM_HOST, t.merges, t.n_merges * sizeof *t.merges);
+    np_free(g->ctx, NEAP_MEM_HOST, t.types, t.n_types * sizeof *t.types);
+    if (s != NEAP_OK)
+        np_fail_prefix(g->ctx, "%s", g->name);
+    return s;
 }
 
 neap_status np_model_read_tokenizer(neap_model *m)
 {
-    tables t = {0};
-    neap_status s =
-        read_strings(m, "tokenizer.ggml.tokens", NP_GGUF_REQUIRED, &t.pieces, &t.n_pieces);
-    if (s == NEAP_OK)
-        s = read_strings(m, "tokenizer.ggml.merges", NP_GGUF_OPTIONAL, &t.merges, &t.n_merges);
-    if (s == NEAP_OK)
-        s = read_types(m, &t);
-    if (s == NEAP_OK)
-        s = make(m, &t);
-    np_free(m->ctx, NEAP_MEM_HOST, t.pieces, t.n_pieces * sizeof *t.pieces);
-    np_free(m->ctx, NEAP_MEM_HOST, t.merges, t.n_merges * sizeof *t.merges);
-    np_free(m->ctx, NEAP_MEM_HOST, t.types, t.n_types * sizeof *t.types);
-    if (s != NEAP_OK)
-        np_fail_prefix(m->ctx, "%s", m->gguf->name);
-    return s;
+    neap_status status = read_gguf(m->gguf, &m->tokenizer);
+    if (status == NEAP_OK && neap_tokenizer_size(m->tokenizer) != m->sizes.vocabulary)
+        status = np_fail(m->ctx, NEAP_EFORMAT, "%s: the tokenizer has %d tokens, the embedding %lld "
+                         "rows", m->gguf->name, neap_tokenizer_size(m->tokenizer),
+                         (long long)m->sizes.vocabulary);
+    return status;
+}
+
+/* ---- from a file ---------------------------------------------------------------------------- */
+
+enum { PATH_BYTES = 4096 };
+
+/* The pieces lie in the map, which goes with the tokenizer. */
+static neap_status open_gguf(neap_context *ctx, const char *path, np_file_map *map,
+                             neap_tokenizer **out)
+{
+    np_gguf *g = NULL;
+    neap_status status = np_gguf_parse(ctx, map->data, map->bytes, path, &g);
+    if (status == NEAP_OK)
+        status = read_gguf(g, out);
+    np_gguf_free(g);
+    if (status == NEAP_OK) {
+        np_tokenizer_own_map(*out, *map);
+        *map = (np_file_map){0};
+    }
+    return status;
+}
+
+/* tokenizer_config.json in the folder of `path`, if there is one. */
+static neap_status read_config(neap_context *ctx, const char *path, np_json_tree *out)
+{
+    static const char name[] = "tokenizer_config.json";
+    char config[PATH_BYTES];
+    const char *slash = strrchr(path, '/');
+    int folder = slash ? (int)(slash - path) + 1 : 0;
+    if ((size_t)folder + sizeof name > sizeof config)
+        return NEAP_OK;
+    snprintf(config, sizeof config, "%.*s%s", folder, path, name);
+    if (access(config, F_OK) != 0)
+        return NEAP_OK;
+    np_file_map map;
+    neap_status status = np_file_map_open(ctx, config, &map);
+    if (status != NEAP_OK)
+        return status;
+    status = np_tokenizer_config((np_bytes){map.data, map.bytes}, out);
+    np_file_map_close(&map);
+    if (status != NEAP_OK && status != NEAP_ENOMEM)
+        np_fail_prefix(ctx, "%s", config);
+    return status;
+}
+
+static neap_status open_json(neap_context *ctx, const char *path, const np_file_map *map,
+                             neap_tokenizer **out)
+{
+    np_json_tree config = {.ctx = ctx};
+    neap_status status = read_config(ctx, path, &config);
+    if (status == NEAP_OK) {
+        status = np_tokenizer_json(ctx, (np_bytes){map->data, map->bytes}, &config, out);
+        if (status != NEAP_OK && status != NEAP_ENOMEM)
+            np_fail_prefix(ctx, "%s", path);
+    }
+    np_json_tree_free(&config);
+    return status;
+}
+
+neap_status neap_tokenizer_open(neap_context *ctx, const char *path, neap_tokenizer **out)
+{
+    *out = NULL;
+    if (!path)
+        return np_fail(ctx, NEAP_EINVAL, "tokenizer: no path");
+    np_file_map map;
+    neap_status status = np_file_map_open(ctx, path, &map);
+    if (status != NEAP_OK)
+        return status;
+    if (map.bytes >= 4 && memcmp(map.data, "GGUF", 4) == 0)
+        status = open_gguf(ctx, path, &map, out);
+    else
+        status = open_json(ctx, path, &map, out);
+    np_file_map_close(&map);
+    return status;
 }

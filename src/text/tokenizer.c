@@ -311,7 +311,7 @@ static neap_status fill_tokens(neap_tokenizer *t, const np_vocab *v)
 }
 
 /* Names of control tokens that end a text, whichever ids the file gives. */
-static bool is_end_name(np_bytes piece)
+bool np_is_end_name(np_bytes piece)
 {
     static const char *const names[] = {
         "<|endoftext|>",   "<|im_end|>", "<|eot_id|>",
@@ -341,7 +341,7 @@ static neap_status fill_ids(neap_tokenizer *t, const np_vocab *v)
     for (uint32_t id = 0; id < t->n_tokens; id++)
         if (id == v->eos || id == v->eot ||
             (np_token_type_of(t, (int32_t)id) == NP_TOKEN_CONTROL &&
-             is_end_name(np_token_piece(t, (int32_t)id))))
+             np_is_end_name(np_token_piece(t, (int32_t)id))))
             t->type[id] |= NP_TOKEN_END;
     for (int byte = 0; byte < 256; byte++) {
         uint8_t letter[4];

@@ -159,6 +159,9 @@ enum { NP_FIND_CONTROL = 1, NP_FIND_EARLY = 2, NP_FIND_LATE = 4, NP_FIND_ALL = 7
 /* The longest token that is to be found in texts at the start of `text`, or -1. */
 int32_t np_tokenizer_match_special(const neap_tokenizer *t, np_bytes text, unsigned which);
 
+/* Is it a known name of a token that ends a text? */
+bool np_is_end_name(np_bytes piece);
+
 bool np_text_append(neap_context *ctx, neap_text *out, const void *bytes, size_t n);
 
 #endif
