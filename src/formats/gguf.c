@@ -13,8 +13,9 @@
 #include <string.h>
 
 #include "base/heap_sort.h"
+#include "base/shown.h"
 
-enum { DEFAULT_ALIGNMENT = 32, LEAST_ALIGNMENT = 8, SHOWN_NAME = 72 };
+enum { DEFAULT_ALIGNMENT = 32, LEAST_ALIGNMENT = 8 };
 
 typedef struct parse {
     neap_context *ctx;
@@ -23,20 +24,6 @@ typedef struct parse {
     uint32_t alignment;
     uint64_t data_start;
 } parse;
-
-typedef struct shown { /* a name from the file, made fit for a message */
-    char text[SHOWN_NAME + 4];
-} shown;
-
-static shown show(np_bytes b)
-{
-    shown s;
-    size_t n = b.n < SHOWN_NAME ? (size_t)b.n : SHOWN_NAME;
-    for (size_t i = 0; i < n; i++)
-        s.text[i] = b.p[i] >= 0x20 && b.p[i] < 0x7f ? (char)b.p[i] : '?';
-    strcpy(s.text + n, b.n > n ? "..." : "");
-    return s;
-}
 
 /* ---- types -------------------------------------------------------------------------------- */
 
@@ -144,7 +131,7 @@ static neap_status take_elements(parse *p, const char *what, np_gguf_value *v)
         } else if (np_read_bytes(&p->r, n, &element)) {
             continue;
         }
-        char which[SHOWN_NAME + 96];
+        char which[NP_SHOWN_NAME + 96];
         snprintf(which, sizeof which, "%s, element %" PRIu64 " of %" PRIu64, what, i, v->count);
         return beyond(p, which, n);
     }
@@ -180,7 +167,7 @@ static neap_status take_array(parse *p, const char *what, np_gguf_value *v)
 
 static neap_status take_value(parse *p, uint64_t index, np_gguf_value *v)
 {
-    char what[SHOWN_NAME + 32];
+    char what[NP_SHOWN_NAME + 32];
     snprintf(what, sizeof what, "metadata entry %" PRIu64, index);
     const uint64_t offset = np_reader_offset(&p->r);
     neap_status s = take_string(p, what, &v->key);
@@ -189,7 +176,7 @@ static neap_status take_value(parse *p, uint64_t index, np_gguf_value *v)
     if (v->key.n == 0)
         return np_fail(p->ctx, NEAP_EFORMAT, "%s: %s: empty key at offset %" PRIu64, p->name, what,
                        offset);
-    snprintf(what, sizeof what, "key '%s'", show(v->key).text);
+    snprintf(what, sizeof what, "key '%s'", np_show(v->key).text);
     uint32_t type;
     s = take_u32(p, what, &type);
     if (s == NEAP_OK)
@@ -268,7 +255,7 @@ static neap_status take_dims(parse *p, const char *what, np_gguf_tensor *t)
 /* One tensor's entry. `offset` is relative to the data section, whose place is not known yet. */
 static neap_status take_tensor(parse *p, uint64_t index, np_gguf_tensor *t, uint64_t *offset)
 {
-    char what[SHOWN_NAME + 32];
+    char what[NP_SHOWN_NAME + 32];
     snprintf(what, sizeof what, "tensor entry %" PRIu64, index);
     neap_status s = take_string(p, what, &t->name);
     if (s != NEAP_OK)
@@ -276,7 +263,7 @@ static neap_status take_tensor(parse *p, uint64_t index, np_gguf_tensor *t, uint
     if (t->name.n == 0)
         return np_fail(p->ctx, NEAP_EFORMAT, "%s: %s: empty name before offset %" PRIu64, p->name,
                        what, np_reader_offset(&p->r));
-    snprintf(what, sizeof what, "tensor '%s'", show(t->name).text);
+    snprintf(what, sizeof what, "tensor '%s'", np_show(t->name).text);
     uint32_t type;
     if ((s = take_dims(p, what, t)) != NEAP_OK || (s = take_u32(p, what, &type)) != NEAP_OK ||
         (s = check_tensor_type(p, what, type)) != NEAP_OK)
@@ -301,7 +288,7 @@ static neap_status place_tensor(parse *p, np_gguf_tensor *t, uint64_t offset)
         return np_fail(p->ctx, NEAP_EFORMAT,
                        "%s: tensor '%s': data beyond file: %" PRIu64 " bytes at offset %" PRIu64
                        " of the data that starts at %" PRIu64 ", the file has %" PRIu64,
-                       p->name, show(t->name).text, t->bytes, offset, p->data_start, file);
+                       p->name, np_show(t->name).text, t->bytes, offset, p->data_start, file);
     t->data = p->r.start + begin;
     return NEAP_OK;
 }
@@ -316,7 +303,7 @@ static neap_status take_head(parse *p, uint32_t *version, uint64_t *n_tensors, u
         return s;
     if (memcmp(magic.p, "GGUF", 4) != 0)
         return np_fail(p->ctx, NEAP_EFORMAT, "%s: not a GGUF file: it starts with '%s'", p->name,
-                       show(magic).text);
+                       np_show(magic).text);
     if ((s = take_u32(p, "version", version)) != NEAP_OK)
         return s;
     if (*version == __builtin_bswap32(2) || *version == __builtin_bswap32(3))
@@ -462,7 +449,7 @@ static neap_status index_values(const np_gguf *g, uint32_t *index)
     for (uint32_t i = 1; i < g->n_values; i++)
         if (by_key(g, index[i - 1], index[i]) == 0)
             return np_fail(g->ctx, NEAP_EFORMAT, "%s: key '%s' appears twice", g->name,
-                           show(g->values[index[i]].key).text);
+                           np_show(g->values[index[i]].key).text);
     return NEAP_OK;
 }
 
@@ -477,14 +464,14 @@ static neap_status index_tensors(const np_gguf *g, uint32_t *index)
             continue;
         if (last && (const uint8_t *)last->data + last->bytes > (const uint8_t *)t->data)
             return np_fail(g->ctx, NEAP_EFORMAT, "%s: tensors '%s' and '%s' overlap", g->name,
-                           show(last->name).text, show(t->name).text);
+                           np_show(last->name).text, np_show(t->name).text);
         last = t;
     }
     sort(g, index, g->n_tensors, by_name);
     for (uint32_t i = 1; i < g->n_tensors; i++)
         if (by_name(g, index[i - 1], index[i]) == 0)
             return np_fail(g->ctx, NEAP_EFORMAT, "%s: tensor '%s' appears twice", g->name,
-                           show(g->tensors[index[i]].name).text);
+                           np_show(g->tensors[index[i]].name).text);
     return NEAP_OK;
 }
 
@@ -610,7 +597,7 @@ static neap_status look_up(const np_gguf *g, const char *key, np_gguf_need need,
 static neap_status wrong_type(const np_gguf *g, const np_gguf_value *v, const char *wanted)
 {
     return np_fail(g->ctx, NEAP_EFORMAT, "%s: key '%s' is %s%s, wanted %s", g->name,
-                   show(v->key).text, v->is_array ? "an array of " : "", np_gguf_type_name(v->type),
+                   np_show(v->key).text, v->is_array ? "an array of " : "", np_gguf_type_name(v->type),
                    wanted);
 }
 

@@ -17,9 +17,9 @@ typedef enum np_pte_kind {
     NP_PTE_DOUBLE,
     NP_PTE_TENSOR,
     NP_PTE_STRING,
-    NP_PTE_INT_LIST, /* `list` holds value numbers of ints */
-    NP_PTE_DOUBLE_LIST,
-    NP_PTE_BOOL_LIST,
+    NP_PTE_INT_LIST,    /* `list` holds value numbers of ints */
+    NP_PTE_DOUBLE_LIST, /* ... the bits of doubles */
+    NP_PTE_BOOL_LIST,   /* ... 0 or 1 */
     NP_PTE_TENSOR_LIST, /* `list` holds value numbers; -1 for an absent one */
     NP_PTE_OPTIONAL_TENSOR_LIST
 } np_pte_kind;
@@ -43,7 +43,9 @@ typedef struct np_pte_value {
             np_pte_dynamism dynamism;
             int rank;
             int64_t shape[NEAP_MAX_RANK]; /* upper bounds unless static */
-            uint32_t data; /* index in the constant segment of a constant of the plan; 0: none */
+            uint32_t data;  /* index in the constant segment of a constant of the plan; 0: none */
+            np_bytes start; /* contents at load of a tensor that may change; p NULL: none */
+            const char *external; /* name of its data outside the program; NULL: it is inside */
         } tensor;
     };
 } np_pte_value;
@@ -106,7 +108,8 @@ void np_pte_close(np_pte *pte);
 
 /* Bytes of a named constant, in the map; false if there is none of that name. */
 bool np_pte_named_data(const np_pte *pte, const char *name, np_bytes *out);
-/* Bytes of the index-th constant of the constant segment (or of the dead constant_buffer). */
+/* Bytes of the index-th constant of the constant segment (or of the dead constant_buffer); at least
+ * its own: they may run on to the end of the segment. */
 bool np_pte_constant(const np_pte *pte, uint32_t index, np_bytes *out);
 
 /* The dtype of an ExecuTorch ScalarType code; false if Neap has none such. */

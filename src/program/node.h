@@ -4,7 +4,11 @@
  * themselves, ranks fit, dtypes are known. Nothing is trusted or looked up again later.
  *
  * Field kinds: TID a tensor number that is read, OUT one that is written; OPT_ may be absent (-1).
- * INT a literal or a value number; FLOAT, INDEX, VID_OR_TID likewise. Lists are counted. */
+ * INT a literal or a value number; FLOAT, INDEX, VID_OR_TID likewise; an absent OPT_INT is 0. Lists
+ * are counted; OPT_ lists, STRINGS and I8S may be absent (empty). Lists that go by dimension are no
+ * longer than NEAP_MAX_RANK (pad_width: twice that); concatenate, stack, split and scan have one
+ * tensor at least; a scan has as many sliced as originals; the lists of a metal_kernel fit together
+ * and its output_dtypes are known. */
 #ifndef NP_NODE_H
 #define NP_NODE_H
 
@@ -70,7 +74,7 @@ typedef struct np_strings {
     K(I32, int32_t) K(OPT_I32, np_opt_i32) K(U64, uint64_t) K(F32, float) K(OPT_F32, np_opt_f32)   \
     K(BOOL, bool) K(DTYPE, neap_dtype) K(OPT_DTYPE, np_opt_dtype) K(CHAIN, uint32_t)               \
     K(STRING, const char *) K(OPT_STRING, const char *) K(STRINGS, np_strings) K(I32S, np_i32s)    \
-    K(I8S, np_i32s) /* bytes, widened */
+    K(OPT_INTS, np_ints) K(OPT_I32S, np_i32s) K(I8S, np_i32s) /* bytes, widened */
 
 typedef enum np_field_kind {
 #define K(kind, type) NP_FIELD_##kind,
@@ -117,11 +121,12 @@ typedef struct np_field {
 #define OPT_STRING(f) const char *f;
 #define STRINGS(f) np_strings f;
 #define I32S(f) np_i32s f;
+#define OPT_INTS(f) np_ints f;
+#define OPT_I32S(f) np_i32s f;
 #define I8S(f) np_i32s f;
 #include "program/nodes.def"
 #include "program/nodes_undef.h"
 
-struct np_walk;
 
 typedef struct np_node_type {
     const char *name; /* "AddmmNode" */

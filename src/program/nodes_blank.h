@@ -23,6 +23,8 @@
 #define STRINGS(f)
 #define I32S(f)
 #define I8S(f)
+#define OPT_INTS(f)
+#define OPT_I32S(f)
 #define I32(f, d)
 #define F32(f, d)
 #define BOOL(f, d)

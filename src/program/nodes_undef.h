@@ -25,6 +25,8 @@
 #undef STRINGS
 #undef I32S
 #undef I8S
+#undef OPT_INTS
+#undef OPT_I32S
 #undef I32
 #undef F32
 #undef BOOL
