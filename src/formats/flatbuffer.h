@@ -36,7 +36,8 @@ enum { NP_FB_VISITS = 2, NP_FB_FREE_VISITS = 64 << 10 };
 
 static inline np_fb np_fb_over(np_bytes b)
 {
-    return (np_fb){.p = b.p, .n = b.n, .visits = b.n * NP_FB_VISITS + NP_FB_FREE_VISITS, .field = -1};
+    return (np_fb){
+        .p = b.p, .n = b.n, .visits = b.n * NP_FB_VISITS + NP_FB_FREE_VISITS, .field = -1};
 }
 
 static inline void np_fb_fail(np_fb *b, const char *fault, uint64_t at, int field)
@@ -63,12 +64,12 @@ static inline bool np_fb_visit(np_fb *b, uint64_t at, uint64_t bytes, int field)
 }
 
 /* A scalar at a place that was checked. */
-#define NP_FB_LOAD(name, type)                                                                     \
-    static inline type np_fb_load_##name(const np_fb *b, uint64_t at)                              \
-    {                                                                                              \
-        type v;                                                                                    \
-        memcpy(&v, b->p + at, sizeof v);                                                           \
-        return v;                                                                                  \
+#define NP_FB_LOAD(name, type)                                        \
+    static inline type np_fb_load_##name(const np_fb *b, uint64_t at) \
+    {                                                                 \
+        type v;                                                       \
+        memcpy(&v, b->p + at, sizeof v);                              \
+        return v;                                                     \
     }
 NP_FB_LOAD(u8, uint8_t)
 NP_FB_LOAD(i8, int8_t)
@@ -121,11 +122,11 @@ static inline uint64_t np_fb_field(np_fb *b, np_fb_table t, int field, uint32_t 
     return t.at + offset;
 }
 
-#define NP_FB_SCALAR(name, type)                                                                   \
-    static inline type np_fb_##name(np_fb *b, np_fb_table t, int field, type otherwise)            \
-    {                                                                                              \
-        const uint64_t at = np_fb_field(b, t, field, sizeof(type));                                \
-        return at ? np_fb_load_##name(b, at) : otherwise;                                          \
+#define NP_FB_SCALAR(name, type)                                                        \
+    static inline type np_fb_##name(np_fb *b, np_fb_table t, int field, type otherwise) \
+    {                                                                                   \
+        const uint64_t at = np_fb_field(b, t, field, sizeof(type));                     \
+        return at ? np_fb_load_##name(b, at) : otherwise;                               \
     }
 NP_FB_SCALAR(u8, uint8_t)
 NP_FB_SCALAR(i8, int8_t)
@@ -163,7 +164,8 @@ static inline np_fb_table np_fb_table_of(np_fb *b, np_fb_table t, int field)
     return at ? np_fb_table_at(b, at, field) : (np_fb_table){0};
 }
 
-/* ---- vectors and strings ---------------------------------------------------------------------- */
+/* ---- vectors and strings ----------------------------------------------------------------------
+ */
 
 static inline np_fb_vector np_fb_vector_at(np_fb *b, uint64_t at, uint32_t element, int field)
 {
@@ -194,7 +196,8 @@ static inline np_bytes np_fb_bytes(const np_fb *b, np_fb_vector v)
     return v.at ? (np_bytes){b->p + v.at, v.n} : (np_bytes){NULL, 0};
 }
 
-/* A vector of bytes that is passed on, not read: its length is checked, its contents not counted. */
+/* A vector of bytes that is passed on, not read: its length is checked, its contents not counted.
+ */
 static inline np_bytes np_fb_blob(np_fb *b, np_fb_table t, int field)
 {
     const np_fb_vector v = np_fb_vector_of(b, t, field, 0);

@@ -16,7 +16,8 @@ neap_status np_ptd_parse(np_blocks *blocks, np_bytes file, np_named_data *out)
     uint32_t length = 0;
     uint64_t offset = 0, size = 0, base = 0, end = 0;
     if (!np_read_bytes(&r, HEADER, &start) || memcmp(start.p + 4, "FT01", 4) != 0)
-        return np_fail(blocks->ctx, NEAP_EFORMAT, "no named data: it does not say 'FT01' at byte 4");
+        return np_fail(blocks->ctx, NEAP_EFORMAT,
+                       "no named data: it does not say 'FT01' at byte 4");
     if (!np_read_bytes(&r, 4, &magic) || memcmp(magic.p, "FH01", 4) != 0 ||
         !np_read_u32(&r, &length) || length < LEAST_HEADER || !np_read_u64(&r, &offset) ||
         !np_read_u64(&r, &size) || !np_read_u64(&r, &base) || !np_add_size(offset, size, &end) ||

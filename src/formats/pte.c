@@ -50,9 +50,9 @@ typedef struct parse {
 bool np_pte_dtype(int scalar_type, neap_dtype *out)
 {
     static const int8_t dtypes[] = {
-        NEAP_U8, NEAP_I8, NEAP_I16, NEAP_I32, NEAP_I64, NEAP_F16, NEAP_F32, -1,   -1, -1,
-        -1,      NEAP_BOOL, -1,     -1,       -1,       NEAP_BF16, -1,      -1,   -1, -1,
-        -1,      -1,      -1,       -1,       -1,       -1,        -1,      -1,   NEAP_U32,
+        NEAP_U8, NEAP_I8,   NEAP_I16, NEAP_I32, NEAP_I64, NEAP_F16,  NEAP_F32, -1, -1,       -1,
+        -1,      NEAP_BOOL, -1,       -1,       -1,       NEAP_BF16, -1,       -1, -1,       -1,
+        -1,      -1,        -1,       -1,       -1,       -1,        -1,       -1, NEAP_U32,
     };
     if (scalar_type < 0 || scalar_type >= (int)sizeof dtypes || dtypes[scalar_type] < 0)
         return false;
@@ -60,7 +60,8 @@ bool np_pte_dtype(int scalar_type, neap_dtype *out)
     return true;
 }
 
-/* ---- small readers ---------------------------------------------------------------------------- */
+/* ---- small readers ----------------------------------------------------------------------------
+ */
 
 static neap_status fault(parse *p, const char *what, uint32_t index)
 {
@@ -104,7 +105,8 @@ static neap_status value_numbers(parse *p, np_fb_table t, int field, const char 
     return fault(p, what, index);
 }
 
-/* ---- values ----------------------------------------------------------------------------------- */
+/* ---- values -----------------------------------------------------------------------------------
+ */
 
 static neap_status read_sizes(parse *p, np_fb_table t, uint32_t index, np_pte_value *out)
 {
@@ -118,8 +120,8 @@ static neap_status read_sizes(parse *p, np_fb_table t, uint32_t index, np_pte_va
                        p->where, index, sizes.n, NEAP_MAX_RANK);
     if (order.n && order.n != sizes.n)
         return np_fail(p->ctx, NEAP_EFORMAT,
-                       "%s, value %" PRIu32 ": dim_order of %" PRIu32 " for rank %" PRIu32, p->where,
-                       index, order.n, sizes.n);
+                       "%s, value %" PRIu32 ": dim_order of %" PRIu32 " for rank %" PRIu32,
+                       p->where, index, order.n, sizes.n);
     out->tensor.rank = (int)sizes.n;
     for (uint32_t i = 0; i < sizes.n; i++) {
         out->tensor.shape[i] = np_fb_load_i32(p->fb, sizes.at + 4 * (uint64_t)i);
@@ -129,7 +131,8 @@ static neap_status read_sizes(parse *p, np_fb_table t, uint32_t index, np_pte_va
                            index, i, out->tensor.shape[i]);
         if (order.n && np_fb_load_u8(p->fb, order.at + i) != i)
             return np_fail(p->ctx, NEAP_EUNSUPPORTED,
-                           "%s, value %" PRIu32 ": its dimensions are not in memory order (row-major)",
+                           "%s, value %" PRIu32
+                           ": its dimensions are not in memory order (row-major)",
                            p->where, index);
     }
     return NEAP_OK;
@@ -162,7 +165,8 @@ static neap_status read_contents(parse *p, np_fb_table t, uint32_t index, np_pte
     const uint64_t offset = np_fb_load_u64(p->fb, from->offsets.at + 8 * (uint64_t)data);
     if (offset > from->segment.n)
         return np_fail(p->ctx, NEAP_EFORMAT,
-                       "%s, value %" PRIu32 ": data at %" PRIu64 " of a segment of %" PRIu64 " bytes",
+                       "%s, value %" PRIu32 ": data at %" PRIu64 " of a segment of %" PRIu64
+                       " bytes",
                        p->where, index, offset, from->segment.n);
     out->tensor.start = (np_bytes){from->segment.p + offset, from->segment.n - offset};
     return NEAP_OK;
@@ -178,7 +182,8 @@ static neap_status read_tensor(parse *p, np_fb_table t, uint32_t index, np_pte_v
         return fault(p, "value", index);
     if (dynamism > NP_PTE_UNBOUNDED || layout != 0 || offset != 0)
         return np_fail(p->ctx, NEAP_EUNSUPPORTED,
-                       "%s, value %" PRIu32 ": a tensor of dynamism %d (0 to 2 are known), layout %d "
+                       "%s, value %" PRIu32
+                       ": a tensor of dynamism %d (0 to 2 are known), layout %d "
                        "and storage offset %" PRId32 " (0 is known)",
                        p->where, index, dynamism, layout, offset);
     out->tensor.dynamism = (np_pte_dynamism)dynamism;
@@ -203,9 +208,9 @@ static neap_status read_list(parse *p, np_fb_table t, uint32_t index, np_pte_val
                                : np_fb_load_i32(p->fb, place);
         const bool is_number = element == 4 || kind == NP_PTE_INT_LIST,
                    may_lack = kind == NP_PTE_OPTIONAL_TENSOR_LIST && at[i] == -1;
-        const neap_status s = is_number && !may_lack ? in_range(p, "value", index, at[i], "value",
-                                                                p->method->n_values)
-                                                     : NEAP_OK;
+        const neap_status s = is_number && !may_lack
+                                  ? in_range(p, "value", index, at[i], "value", p->method->n_values)
+                                  : NEAP_OK;
         if (s != NEAP_OK)
             return s;
     }
@@ -222,17 +227,28 @@ static neap_status read_value(parse *p, np_fb_table value, uint32_t index, np_pt
         return fault(p, "value", index);
     if (kind < NP_PTE_NULL || kind > NP_PTE_OPTIONAL_TENSOR_LIST)
         return np_fail(p->ctx, NEAP_EUNSUPPORTED,
-                       "%s, value %" PRIu32 ": of kind %d, known are 1 to %d", p->where, index, kind,
-                       NP_PTE_OPTIONAL_TENSOR_LIST);
+                       "%s, value %" PRIu32 ": of kind %d, known are 1 to %d", p->where, index,
+                       kind, NP_PTE_OPTIONAL_TENSOR_LIST);
     out->kind = (np_pte_kind)kind;
     switch (out->kind) {
-    case NP_PTE_NULL: break;
-    case NP_PTE_INT: out->integer = np_fb_i64(p->fb, t, 0, 0); break;
-    case NP_PTE_BOOL: out->integer = np_fb_u8(p->fb, t, 0, 0) != 0; break;
-    case NP_PTE_DOUBLE: out->real = np_fb_f64(p->fb, t, 0, 0); break;
-    case NP_PTE_STRING: out->string = np_fb_string(p->fb, t, 0); break;
-    case NP_PTE_TENSOR: return read_tensor(p, t, index, out);
-    default: return read_list(p, t, index, out);
+    case NP_PTE_NULL:
+        break;
+    case NP_PTE_INT:
+        out->integer = np_fb_i64(p->fb, t, 0, 0);
+        break;
+    case NP_PTE_BOOL:
+        out->integer = np_fb_u8(p->fb, t, 0, 0) != 0;
+        break;
+    case NP_PTE_DOUBLE:
+        out->real = np_fb_f64(p->fb, t, 0, 0);
+        break;
+    case NP_PTE_STRING:
+        out->string = np_fb_string(p->fb, t, 0);
+        break;
+    case NP_PTE_TENSOR:
+        return read_tensor(p, t, index, out);
+    default:
+        return read_list(p, t, index, out);
     }
     return fault(p, "value", index);
 }
@@ -254,7 +270,8 @@ static neap_status read_values(parse *p, np_fb_table plan)
     return fault(p, "values", v.n);
 }
 
-/* ---- instructions ------------------------------------------------------------------------------- */
+/* ---- instructions -------------------------------------------------------------------------------
+ */
 
 static neap_status read_jump(parse *p, np_fb_table t, uint32_t index, uint32_t n_instructions,
                              np_pte_instruction *out)
@@ -278,8 +295,8 @@ static neap_status read_instruction(parse *p, np_fb_table instruction, uint32_t 
         return fault(p, "instruction", index);
     if (kind < NP_PTE_KERNEL_CALL || kind > NP_PTE_FREE)
         return np_fail(p->ctx, NEAP_EUNSUPPORTED,
-                       "%s, instruction %" PRIu32 ": of kind %d, known are 1 to %d", p->where, index,
-                       kind, NP_PTE_FREE);
+                       "%s, instruction %" PRIu32 ": of kind %d, known are 1 to %d", p->where,
+                       index, kind, NP_PTE_FREE);
     out->kind = (np_pte_instruction_kind)kind;
     out->index = (uint32_t)np_fb_i32(p->fb, t, 0, 0);
     neap_status s = NEAP_OK;
@@ -290,14 +307,18 @@ static neap_status read_instruction(parse *p, np_fb_table instruction, uint32_t 
     case NP_PTE_DELEGATE_CALL:
         s = in_range(p, "instruction", index, out->index, "delegate", m->n_delegates);
         break;
-    case NP_PTE_JUMP_FALSE: s = read_jump(p, t, index, n_instructions, out); break;
+    case NP_PTE_JUMP_FALSE:
+        s = read_jump(p, t, index, n_instructions, out);
+        break;
     case NP_PTE_MOVE:
         out->to = (uint32_t)np_fb_i32(p->fb, t, 1, 0);
         s = in_range(p, "instruction", index, out->to, "value", m->n_values);
         if (s != NEAP_OK)
             break;
         /* fall through */
-    case NP_PTE_FREE: s = in_range(p, "instruction", index, out->index, "value", m->n_values); break;
+    case NP_PTE_FREE:
+        s = in_range(p, "instruction", index, out->index, "value", m->n_values);
+        break;
     }
     if (s == NEAP_OK && out->kind <= NP_PTE_DELEGATE_CALL)
         s = value_numbers(p, t, 1, "instruction", index, &out->args, &out->n_args);
@@ -321,8 +342,8 @@ static neap_status read_chains(parse *p, np_fb_table plan)
             return NEAP_ENOMEM;
         chains[i] = (np_pte_chain){list.n, at};
         for (uint32_t k = 0; k < list.n; k++) {
-            const neap_status s = read_instruction(p, np_fb_element_table(p->fb, list, k), k, list.n,
-                                                   at + k);
+            const neap_status s =
+                read_instruction(p, np_fb_element_table(p->fb, list, k), k, list.n, at + k);
             if (s != NEAP_OK)
                 return s;
         }
@@ -330,7 +351,8 @@ static neap_status read_chains(parse *p, np_fb_table plan)
     return fault(p, "chains", v.n);
 }
 
-/* ---- operators and delegates ---------------------------------------------------------------------- */
+/* ---- operators and delegates
+ * ---------------------------------------------------------------------- */
 
 static neap_status read_operators(parse *p, np_fb_table plan)
 {
@@ -367,8 +389,7 @@ static neap_status read_delegate(parse *p, np_fb_table t, uint32_t index, np_pte
     case 0:
         s = in_range(p, "delegate", index, at, "inline data", p->inline_data.n);
         if (s == NEAP_OK)
-            out->payload =
-                np_fb_blob(p->fb, np_fb_element_table(p->fb, p->inline_data, at), 0);
+            out->payload = np_fb_blob(p->fb, np_fb_element_table(p->fb, p->inline_data, at), 0);
         break;
     case 1:
         s = in_range(p, "delegate", index, at, "segment", p->in->segments.n);
@@ -377,8 +398,8 @@ static neap_status read_delegate(parse *p, np_fb_table t, uint32_t index, np_pte
         break;
     default:
         s = np_fail(p->ctx, NEAP_EUNSUPPORTED,
-                    "%s, delegate %" PRIu32 ": its data is in place %d, known are 0 and 1", p->where,
-                    index, location);
+                    "%s, delegate %" PRIu32 ": its data is in place %d, known are 0 and 1",
+                    p->where, index, location);
     }
     return s != NEAP_OK ? s : fault(p, "delegate", index);
 }
@@ -393,8 +414,7 @@ static neap_status read_delegates(parse *p, np_fb_table plan)
     m->delegates = delegates;
     m->n_delegates = v.n;
     for (uint32_t i = 0; i < v.n; i++) {
-        const neap_status s =
-            read_delegate(p, np_fb_element_table(p->fb, v, i), i, delegates + i);
+        const neap_status s = read_delegate(p, np_fb_element_table(p->fb, v, i), i, delegates + i);
         if (s != NEAP_OK)
             return s;
     }
@@ -424,7 +444,8 @@ static neap_status read_method(parse *p, np_fb_table plan, uint32_t index, np_pt
     return s != NEAP_OK ? s : read_chains(p, plan);
 }
 
-/* ---- the file ------------------------------------------------------------------------------------- */
+/* ---- the file
+ * ------------------------------------------------------------------------------------- */
 
 /* Finds the flatbuffer and the segments: an extended header says where they are; without one, the
  * flatbuffer is the whole file and there are no segments. */
@@ -446,8 +467,7 @@ static neap_status read_header(parse *p, np_bytes file, uint64_t *segment_base)
         if (!np_read_u32(&r, &length) || !np_read_u64(&r, &program) ||
             !np_read_u64(&r, segment_base) || length < LEAST_HEADER || program > file.n ||
             *segment_base > file.n ||
-            (length >= NAMED_HEADER &&
-             (!np_read_u64(&r, &data) || data > file.n - *segment_base)))
+            (length >= NAMED_HEADER && (!np_read_u64(&r, &data) || data > file.n - *segment_base)))
             return np_fail(p->ctx, NEAP_EFORMAT,
                            "its header says a program of %" PRIu64 " bytes and segments of %" PRIu64
                            " bytes from %" PRIu64 ", the file has %" PRIu64,
@@ -510,8 +530,8 @@ static neap_status read_program(np_pte *pte, np_bytes file)
     if (p.fb->fault)
         return np_fb_status(p.ctx, p.fb, "program");
     if (pte->version != 0)
-        return np_fail(p.ctx, NEAP_EUNSUPPORTED, "a program of schema version %" PRIu32
-                       ", known is 0", pte->version);
+        return np_fail(p.ctx, NEAP_EUNSUPPORTED,
+                       "a program of schema version %" PRIu32 ", known is 0", pte->version);
     if ((s = read_data(&p, root, segment_base)) != NEAP_OK)
         return s;
     const np_fb_vector plans = np_fb_vector_of(p.fb, root, 1, 4);

@@ -44,10 +44,15 @@ typedef struct np_mlx_graph {
     void *blocks;                              /* the loader's memory */
 } np_mlx_graph;
 
+/* Fixed limits of a program: of tensors and of values, of chains within chains, and of instructions
+ * when every branch is counted once for every place that leads there. */
+enum { NP_MOST_SLOTS = 1000000, NP_MOST_CHAIN_DEPTH = 64, NP_MOST_STEPS = 1000000 };
+
 /* Reads the delegate's payload (with its "MLX0" header). Everything is copied: the bytes may go.
  * Refuses, naming the thing, its place and the limit: a newer schema (NEAP_EUNSUPPORTED), an unknown
  * node type or dtype (NEAP_EUNSUPPORTED), an offset, count or number out of range, a chain that
- * reaches itself, more than 10^6 slots, a constant without a name (NEAP_EFORMAT). */
+ * reaches itself, a constant without a name or written outside the init chain (NEAP_EFORMAT), more
+ * than the limits above (NEAP_EUNSUPPORTED). */
 neap_status np_mlx_graph_load(neap_context *ctx, np_bytes payload, np_mlx_graph **out);
 void np_mlx_graph_free(np_mlx_graph *graph);
 
