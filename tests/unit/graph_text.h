@@ -83,54 +83,29 @@ static void say_list(graph_text *t, const np_field *f, const void *p)
     say(t, "]");
 }
 
-static void say_field(graph_text *t, const np_field *f, const char *fields)
+static void say_float(graph_text *t, const np_float *v)
 {
-    const void *p = fields + f->offset;
+    if (v->is_vid) {
+        say(t, "vid %u", v->vid);
+        return;
+    }
+    say(t, "{'literal': ");
+    say_real(t, v->value);
+    say(t, "}");
+}
+
+static void say_index(graph_text *t, const np_index *v)
+{
+    say(t,
+        v->kind == NP_INDEX_LITERAL ? "{'literal': %d}"
+        : v->kind == NP_INDEX_VID   ? "vid %d"
+                                    : "tid %d",
+        v->value);
+}
+
+static void say_scalar(graph_text *t, const np_field *f, const void *p)
+{
     switch (f->kind) {
-    case NP_FIELD_TID:
-    case NP_FIELD_OPT_TID:
-    case NP_FIELD_OUT:
-        say(t, "tid %d", *(const int32_t *)p);
-        break;
-    case NP_FIELD_OUT_VID:
-    case NP_FIELD_OPT_VID:
-        say(t, "vid %d", *(const int32_t *)p);
-        break;
-    case NP_FIELD_INT:
-    case NP_FIELD_OPT_INT:
-        if (((const np_int *)p)->is_vid)
-            say(t, "vid %d", ((const np_int *)p)->value);
-        else
-            say_int(t, *(const np_int *)p);
-        break;
-    case NP_FIELD_FLOAT: {
-        const np_float *v = p;
-        if (v->is_vid) {
-            say(t, "vid %u", v->vid);
-        } else {
-            say(t, "{'literal': ");
-            say_real(t, v->value);
-            say(t, "}");
-        }
-        break;
-    }
-    case NP_FIELD_VID_OR_TID:
-        say(t, ((const np_vid_or_tid *)p)->is_vid ? "vid %u" : "tid %u",
-            ((const np_vid_or_tid *)p)->number);
-        break;
-    case NP_FIELD_INDEX: {
-        const np_index *v = p;
-        say(t,
-            v->kind == NP_INDEX_LITERAL ? "{'literal': %d}"
-            : v->kind == NP_INDEX_VID   ? "vid %d"
-                                        : "tid %d",
-            v->value);
-        break;
-    }
-    case NP_FIELD_I32:
-    case NP_FIELD_CHAIN:
-        say(t, "%d", *(const int32_t *)p);
-        break;
     case NP_FIELD_OPT_I32:
         say(t, "%d", ((const np_opt_i32 *)p)->value);
         break;
@@ -152,12 +127,57 @@ static void say_field(graph_text *t, const np_field *f, const char *fields)
     case NP_FIELD_OPT_DTYPE:
         say(t, "%s", neap_dtype_describe(((const np_opt_dtype *)p)->value)->name);
         break;
+    default:
+        say(t, "%d", *(const int32_t *)p);
+    }
+}
+
+static void say_field(graph_text *t, const np_field *f, const char *fields)
+{
+    const void *p = fields + f->offset;
+    switch (f->kind) {
+    case NP_FIELD_TID:
+    case NP_FIELD_OPT_TID:
+    case NP_FIELD_OUT:
+        say(t, "tid %d", *(const int32_t *)p);
+        break;
+    case NP_FIELD_OUT_VID:
+    case NP_FIELD_OPT_VID:
+        say(t, "vid %d", *(const int32_t *)p);
+        break;
+    case NP_FIELD_INT:
+    case NP_FIELD_OPT_INT:
+        if (((const np_int *)p)->is_vid)
+            say(t, "vid %d", ((const np_int *)p)->value);
+        else
+            say_int(t, *(const np_int *)p);
+        break;
+    case NP_FIELD_FLOAT:
+        say_float(t, p);
+        break;
+    case NP_FIELD_VID_OR_TID:
+        say(t, ((const np_vid_or_tid *)p)->is_vid ? "vid %u" : "tid %u",
+            ((const np_vid_or_tid *)p)->number);
+        break;
+    case NP_FIELD_INDEX:
+        say_index(t, p);
+        break;
     case NP_FIELD_STRING:
     case NP_FIELD_OPT_STRING:
         say(t, "%s", *(const char *const *)p);
         break;
-    default:
+    case NP_FIELD_TIDS:
+    case NP_FIELD_OUTS:
+    case NP_FIELD_INTS:
+    case NP_FIELD_OPT_INTS:
+    case NP_FIELD_STRINGS:
+    case NP_FIELD_I32S:
+    case NP_FIELD_OPT_I32S:
+    case NP_FIELD_I8S:
         say_list(t, f, p);
+        break;
+    default:
+        say_scalar(t, f, p);
     }
 }
 
