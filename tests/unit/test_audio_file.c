@@ -351,6 +351,13 @@ static void test_refused(void **state)
     snprintf(path, sizeof path, "%s/sound", folder);
 }
 
+/* libsndfile 1.2.0 keeps Vorbis's state when an Ogg file ends inside its headers. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:vorbis_info_init\n";
+}
+
 /* A header cut anywhere, and compressed files cut anywhere: an error or the part that is there. */
 static void test_cut(void **state)
 {
