@@ -596,6 +596,9 @@ def expected(fn, x, p, dtype):
         return conv(x, p)
     if fn == "matmul":
         return A(np.matmul(x[0].v, x[1].v), promote(x[0].dtype, x[1].dtype))
+    if fn == "addmm":
+        y = float(p.get("alpha", 1)) * np.matmul(x[0].v, x[1].v)
+        return A(y + float(p.get("beta", 1)) * x[2].v, common(x)[1])
     if fn == "linear":
         return A(x[0].v @ x[1].v.T, promote(x[0].dtype, x[1].dtype))
     if fn == "linear_q":

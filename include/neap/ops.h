@@ -115,6 +115,9 @@ NEAP_API neap_array *neap_attention(neap_array *q, neap_array *k, neap_array *v,
 /* a [.., M, K] b [.., K, N] -> [.., M, N]; leading dimensions broadcast; 1-d operands as in NumPy.
  * Floats; the result has the promoted dtype. */
 NEAP_API neap_array *neap_matmul(neap_array *a, neap_array *b);
+/* beta c + alpha (a b), in f32 before one rounding; c broadcasts to the product (a bias: [N]). */
+NEAP_API neap_array *neap_addmm(neap_array *c, neap_array *a, neap_array *b, float alpha,
+                                float beta);
 /* x [.., K] times w [N, K] transposed -> [.., N]; w quantised, or a float type (then as matmul). */
 NEAP_API neap_array *neap_linear(neap_array *x, neap_array *w);
 

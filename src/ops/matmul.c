@@ -1,4 +1,4 @@
-/* matmul.c - products: matmul of floats, linear with float or quantised weights.
+/* matmul.c - products: matmul and addmm of floats, linear with float or quantised weights.
  *
  * Which kernel a product takes, vector or matrix, follows from its planned number of rows and is
  * part of the node, so that it is the same however many rows a run has. A quantised product is two
@@ -11,7 +11,8 @@
 
 typedef struct np_matmul_attr {
     int32_t dtype, matrix;
-    int32_t shared; /* one b for all: the leading dimensions of a are rows */
+    int32_t shared;    /* one b for all: the leading dimensions of a are rows */
+    float alpha, beta; /* of addmm, whose third input is what is added */
 } np_matmul_attr;
 
 static bool matmul_extent(neap_array *out, const neap_array *x, int xd, int d)
@@ -44,23 +45,32 @@ static bool matmul_infer(neap_array *out)
     return matmul_extent(out, a, m, m) && matmul_extent(out, b, n, n);
 }
 
-void np_fold_rows(np_gemm_args *g, int *lead, const np_operand *a, const np_operand *out)
+/* Leading dimensions of a (and of the result and what is added) that can be walked as rows are moved
+ * into m. */
+static void fold_rows(np_gemm_args *g, int *lead, int n, const np_operand *const *operand,
+                      int64_t *const *row)
 {
-    int64_t a_next = g->m * g->a_row, c_next = g->m * g->c_row;
+    int64_t next[3];
+    for (int i = 0; i < n; i++)
+        next[i] = g->m * *row[i];
     for (int d = *lead - 1; d >= 0; d--) {
-        if (out->shape[d] != 1) {
-            if (g->m == 1) {
-                g->a_row = a->strides[d];
-                g->c_row = out->strides[d];
-            } else if (a->strides[d] != a_next || out->strides[d] != c_next) {
+        int64_t extent = operand[0]->shape[d];
+        for (int i = 0; i < n && extent != 1; i++)
+            if (g->m != 1 && operand[i]->strides[d] != next[i])
                 return;
-            }
-            g->m *= out->shape[d];
-            a_next = out->shape[d] * a->strides[d];
-            c_next = out->shape[d] * out->strides[d];
+        for (int i = 0; i < n && extent != 1; i++) {
+            if (g->m == 1)
+                *row[i] = operand[i]->strides[d];
+            next[i] = extent * operand[i]->strides[d];
         }
+        g->m *= extent;
         *lead = d;
     }
+}
+
+void np_fold_rows(np_gemm_args *g, int *lead, const np_operand *a, const np_operand *out)
+{
+    fold_rows(g, lead, 2, (const np_operand *[]){out, a}, (int64_t *[]){&g->c_row, &g->a_row});
 }
 
 /* What gemm is called with for the first of the products; `lead` dimensions of them are left. */
@@ -74,9 +84,18 @@ static np_gemm_args gemm_arguments(const np_call *c, int *lead)
                       .a_col = a->strides[n], .b_row = b->strides[m], .b_col = b->strides[n],
                       .c_row = out->strides[m], .a_dtype = a->dtype, .b_dtype = b->dtype,
                       .c_dtype = out->dtype, .matrix = attr->matrix};
+    if (c->n_in == 3) {
+        g.add = c->in[2]->data;
+        g.add_dtype = c->in[2]->dtype;
+        g.add_row = c->in[2]->strides[m];
+        g.add_col = c->in[2]->strides[n];
+        g.alpha = attr->alpha;
+        g.beta = attr->beta;
+    }
     *lead = m;
     if (attr->shared)
-        np_fold_rows(&g, lead, a, out);
+        fold_rows(&g, lead, (int)c->n_in, (const np_operand *[]){out, a, c->in[c->n_in - 1]},
+                  (int64_t *[]){&g.c_row, &g.a_row, &g.add_row});
     return g;
 }
 
@@ -93,26 +112,30 @@ static neap_status matmul_run(const np_call *c)
     np_gemm_args g = gemm_arguments(c, &lead);
     if (np_size(c->out->rank, c->out->shape) == 0)
         return NEAP_OK;
-    int64_t index[NEAP_MAX_RANK] = {0}, at[3] = {0, 0, 0}, strides[3][NEAP_MAX_RANK];
-    const np_operand *operand[3] = {c->in[0], c->in[1], c->out};
-    for (int i = 0; i < 3; i++)
+    int64_t index[NEAP_MAX_RANK] = {0}, at[4] = {0}, strides[4][NEAP_MAX_RANK];
+    const np_operand *operand[4] = {c->in[0], c->in[1], c->out, c->in[c->n_in - 1]};
+    for (int i = 0; i < 4; i++)
         memcpy(strides[i], operand[i]->strides, sizeof strides[i]);
     int64_t products = np_size(lead, c->out->shape);
     for (int64_t p = 0; p < products; p++) {
         g.a = c->in[0]->data + at[0] * np_element_bytes(c->in[0]->dtype);
         g.b = c->in[1]->data + at[1] * np_element_bytes(c->in[1]->dtype);
         g.c = c->out->data + at[2] * np_element_bytes(c->out->dtype);
+        if (c->n_in == 3)
+            g.add = c->in[2]->data + at[3] * np_element_bytes(g.add_dtype);
         c->ctx->kernels->product->gemm(&g, c->scratch, c->ctx->pool);
-        np_index_next(lead, c->out->shape, index, 3, at, strides);
+        np_index_next(lead, c->out->shape, index, 4, at, strides);
     }
     return NEAP_OK;
 }
 
 const np_op np_op_matmul = {.name = "matmul", .arity = 2, .infer = matmul_infer,
                             .scratch = matmul_scratch, .run = matmul_run, .absorbs_extent = true};
+const np_op np_op_addmm = {.name = "addmm", .arity = 3, .infer = matmul_infer,
+                           .scratch = matmul_scratch, .run = matmul_run, .absorbs_extent = true};
 
 /* Broadcasts the leading dimensions of both, leaves the last two. */
-static bool broadcast_leading(neap_array *in[2])
+static bool broadcast_leading(const char *op, neap_array *in[2])
 {
     np_extents lead = {.dynamic_dim = -1}, e[2];
     int rank = in[0]->rank > in[1]->rank ? in[0]->rank : in[1]->rank;
@@ -128,7 +151,7 @@ static bool broadcast_leading(neap_array *in[2])
             if (xd < 0 || (in[i]->shape[xd] == 1 && in[i]->dynamic_dim != xd))
                 continue;
             if (lead.shape[d] != 1 && lead.shape[d] != in[i]->shape[xd]) {
-                np_refuse("matmul", 2, in, NEAP_ESHAPE, "extents %lld and %lld do not broadcast",
+                np_refuse(op, 2, in, NEAP_ESHAPE, "extents %lld and %lld do not broadcast",
                           (long long)lead.shape[d], (long long)in[i]->shape[xd]);
                 return false;
             }
@@ -148,43 +171,86 @@ static bool broadcast_leading(neap_array *in[2])
             e[i].dynamic_dim = lead.dynamic_dim;
             e[i].extent = lead.extent;
         }
-        in[i] = np_broadcast_view("matmul", in[i], &e[i]);
+        in[i] = np_broadcast_view(op, in[i], &e[i]);
         if (!in[i])
             return false;
     }
     return true;
 }
 
+/* Makes both operands matrices of one rank, and what is needed to multiply them. */
+static bool prepare(const char *op, neap_array *in[2], np_matmul_attr *attr)
+{
+    memset(attr, 0, sizeof *attr);
+    if (!np_is_float(in[0]->dtype) || !np_is_float(in[1]->dtype))
+        return np_refuse(op, 2, in, NEAP_EDTYPE, "for floats only") != NULL;
+    if (in[0]->rank == 0 || in[1]->rank == 0)
+        return np_refuse(op, 2, in, NEAP_ESHAPE, "an operand has no dimension") != NULL;
+    for (int i = 0; i < 2; i++)
+        if (in[i]->rank == 1)
+            in[i] = neap_expand_dims(in[i], i);
+    if (!np_ready(2, in))
+        return false;
+    attr->shared = np_size(in[1]->rank - 2, in[1]->shape) == 1;
+    attr->matrix = np_size(attr->shared ? in[0]->rank - 1 : 1,
+                           attr->shared ? in[0]->shape : in[0]->shape + in[0]->rank - 2) > 1;
+    return broadcast_leading(op, in);
+}
+
+/* Takes away the dimensions that `prepare` gave. */
+static neap_array *unprepare(neap_array *out, const neap_array *a, const neap_array *b)
+{
+    if (out && b->rank == 1)
+        out = neap_squeeze(out, -1);
+    if (out && a->rank == 1)
+        out = neap_squeeze(out, b->rank == 1 ? -1 : -2);
+    return out;
+}
+
 neap_array *neap_matmul(neap_array *a, neap_array *b)
 {
     neap_array *in[2] = {a, b};
     neap_dtype dtype;
-    if (!np_ready(2, in) || !np_promote_all("matmul", 2, in, &dtype))
-        return NULL;
-    if (!np_is_float(a->dtype) || !np_is_float(b->dtype))
-        return np_refuse("matmul", 2, in, NEAP_EDTYPE, "for floats only");
-    if (a->rank == 0 || b->rank == 0)
-        return np_refuse("matmul", 2, in, NEAP_ESHAPE, "an operand has no dimension");
-    if (a->rank == 1)
-        in[0] = neap_expand_dims(a, 0);
-    if (b->rank == 1)
-        in[1] = neap_expand_dims(b, 1);
-    if (!np_ready(2, in))
-        return NULL;
     np_matmul_attr attr;
-    memset(&attr, 0, sizeof attr);
-    attr.dtype = dtype;
-    attr.shared = np_size(in[1]->rank - 2, in[1]->shape) == 1;
-    attr.matrix = np_size(attr.shared ? in[0]->rank - 1 : 1,
-                          attr.shared ? in[0]->shape : in[0]->shape + in[0]->rank - 2) > 1;
-    if (!broadcast_leading(in))
+    if (!np_ready(2, in) || !np_promote_all("matmul", 2, in, &dtype) ||
+        !prepare("matmul", in, &attr))
         return NULL;
-    neap_array *out = np_node(&np_op_matmul, 2, in, &attr, sizeof attr);
-    if (b->rank == 1)
-        out = out ? neap_squeeze(out, -1) : NULL;
-    if (a->rank == 1)
-        out = out ? neap_squeeze(out, b->rank == 1 ? -1 : -2) : NULL;
-    return out;
+    attr.dtype = dtype;
+    return unprepare(np_node(&np_op_matmul, 2, in, &attr, sizeof attr), a, b);
+}
+
+/* What is added, as a view of the product of in[0] and in[1]. */
+static neap_array *added(neap_array *const in[2], neap_array *c, const neap_array *a,
+                         const neap_array *b)
+{
+    np_extents e = np_extents_of(in[0]), columns = np_extents_of(in[1]);
+    int n = e.rank - 1;
+    e.shape[n] = columns.shape[n];
+    if (e.dynamic_dim == n)
+        e.dynamic_dim = -1;
+    if (columns.dynamic_dim == n) {
+        e.dynamic_dim = n;
+        e.extent = columns.extent;
+    }
+    if (b->rank == 1 && c->rank > 0)
+        c = neap_expand_dims(c, -1);
+    if (a->rank == 1 && c && c->rank > 1)
+        c = neap_expand_dims(c, -2);
+    return np_broadcast_view("addmm", c, &e);
+}
+
+neap_array *neap_addmm(neap_array *c, neap_array *a, neap_array *b, float alpha, float beta)
+{
+    neap_array *in[3] = {a, b, c};
+    neap_dtype dtype;
+    np_matmul_attr attr;
+    if (!np_ready(3, in) || !np_promote_all("addmm", 3, in, &dtype) || !prepare("addmm", in, &attr))
+        return NULL;
+    attr.dtype = dtype;
+    attr.alpha = alpha;
+    attr.beta = beta;
+    in[2] = added(in, np_is_float(c->dtype) ? c : neap_cast(c, dtype), a, b);
+    return unprepare(np_node(&np_op_addmm, 3, in, &attr, sizeof attr), a, b);
 }
 
 /* ---- activations of a quantised product ------------------------------------------------------ */

@@ -154,6 +154,11 @@ static neap_array *build_conv(row_input *r)
 }
 
 static neap_array *build_matmul(row_input *r) { return neap_matmul(r->in[0], r->in[1]); }
+static neap_array *build_addmm(row_input *r)
+{
+    return neap_addmm(r->in[2], r->in[0], r->in[1], (float)number(r->params, "alpha", 1),
+                      (float)number(r->params, "beta", 1));
+}
 static neap_array *build_linear(row_input *r) { return neap_linear(r->in[0], r->in[1]); }
 
 static neap_array *weights(const row_input *r)
@@ -374,8 +379,8 @@ static const struct {
 #define ROW(name) {#name, build_##name}
     ROW(sum), ROW(mean), ROW(max), ROW(min), ROW(argmax), ROW(sum_all), ROW(where), ROW(clip),
     ROW(clip_low), ROW(cast), ROW(softmax), ROW(rms_norm), ROW(layer_norm), ROW(rope),
-    ROW(attention), ROW(conv), ROW(matmul), ROW(linear), ROW(linear_q), ROW(take_q),
-    ROW(quantized_matmul), ROW(dequantize), ROW(linear_decoded), ROW(embedding_decoded),
+    ROW(attention), ROW(conv), ROW(matmul), ROW(addmm), ROW(linear), ROW(linear_q),
+    ROW(take_q), ROW(quantized_matmul), ROW(dequantize), ROW(linear_decoded), ROW(embedding_decoded),
     ROW(contiguous),
     ROW(depends), ROW(reshape), ROW(broadcast_to), ROW(transpose), ROW(swap_axes),
     ROW(expand_dims), ROW(squeeze), ROW(slice), ROW(slice_update), ROW(narrow), ROW(split),
