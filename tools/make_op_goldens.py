@@ -578,7 +578,31 @@ def encoded_ops(fn, x, p, dtype):
     return A(x[0].v @ (w if p.get("along") else w.swapaxes(-1, -2)), x[0].dtype)
 
 
+def named_kernels(fn, x, p, dtype):
+    v = [a.v for a in x]
+    if fn == "tq_norm":
+        return A(np.sqrt((v[0] ** 2).sum(-1, keepdims=True)), dtype)
+    if fn == "tq4_compress":
+        code = (v[0][..., None] > v[1]).sum(-1)
+        return A((code[..., 0::2] << 4 | code[..., 1::2]).astype(np.uint8), "u8")
+    if fn == "tq_dequant":
+        code = np.stack([v[0] >> 4, v[0] & 15], -1).reshape(*v[0].shape[:-1], -1)
+        return A(v[2][code] * v[1].reshape(*v[0].shape[:-1], 1), dtype)
+    q, k, value, g, beta, s = v
+    group = value.shape[2] // q.shape[2]
+    q, k, s = np.repeat(q, group, 2), np.repeat(k, group, 2), s.copy()
+    y = np.zeros_like(value)
+    for t in range(value.shape[1]):
+        s *= g[:, t, :, None, None]
+        d = beta[:, t, :, None] * (value[:, t] - np.einsum("bhvk,bhk->bhv", s, k[:, t]))
+        s += d[..., None] * k[:, t, :, None, :]
+        y[:, t] = np.einsum("bhvk,bhk->bhv", s, q[:, t])
+    return A(s, x[5].dtype) if p.get("state") else A(y, x[2].dtype)
+
+
 def expected(fn, x, p, dtype):
+    if fn in ("tq_norm", "tq4_compress", "tq_dequant", "gated_delta"):
+        return named_kernels(fn, x, p, dtype)
     if fn in ("quantized_matmul", "dequantize", "linear_decoded", "embedding_decoded"):
         return encoded_ops(fn, x, p, dtype)
     if fn in ("clip", "clip_low"):

@@ -173,6 +173,22 @@ NEAP_API neap_array *neap_linear_decoded(neap_array *x, neap_array *w, neap_dtyp
 NEAP_API neap_array *neap_embedding_decoded(neap_array *indices, neap_array *w, neap_dtype type,
                                             neap_dtype dtype);
 
+/* ---- kernels that exported programs name ------------------------------------------------------ */
+/* The length of each vector along the last axis [.., D] -> [.., 1], summed in f32. */
+NEAP_API neap_array *neap_tq_norm(neap_array *x, neap_dtype dtype);
+/* Codes of values [.., D]: how many of the 15 boundaries lie strictly below; two a byte, the first in
+ * the high half: u8 [.., D / 2]. */
+NEAP_API neap_array *neap_tq4_compress(neap_array *values, neap_array *boundaries);
+/* centroids[code] * norm: codes u8 [.., D / 2], a norm for each vector, 16 centroids -> [.., D]. */
+NEAP_API neap_array *neap_tq_dequant(neap_array *codes, neap_array *norms, neap_array *centroids,
+                                     neap_dtype dtype);
+/* T steps of the gated delta rule, in f32: S *= g; d = beta (v - S k); S += d k^T; y = S q.
+ * q, k [B, T, Hk, Dk], v [B, T, Hv, Dv], g, beta [B, T, Hv], state [B, Hv, Dv, Dk]; head h of v
+ * meets head h / (Hv / Hk) of k. y [B, T, Hv, Dv] of v's dtype, the state after it of state's. */
+NEAP_API neap_status neap_gated_delta_step(neap_array *q, neap_array *k, neap_array *v,
+                                           neap_array *g, neap_array *beta, neap_array *state,
+                                           neap_array **out_y, neap_array **out_state);
+
 /* ---- shape ---------------------------------------------------------------------------------- */
 /* Views where strides allow; neap_contiguous copies where they do not. -1 stands for the rest. */
 NEAP_API neap_array *neap_reshape(neap_array *x, int rank, const int64_t *shape);

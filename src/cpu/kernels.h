@@ -182,6 +182,15 @@ typedef struct np_attention_args {
     int64_t window; /* > 0: and only keys > p - window */
 } np_attention_args;
 
+/* Steps of the gated delta rule for one head of one batch; all f32, elements of a row adjacent. */
+typedef struct np_delta_args {
+    int64_t steps, dk;
+    const float *q, *k, *v, *g, *beta; /* of the first step: [dk], [dk], [dv], one, one */
+    float *y;                          /* [dv] */
+    int64_t q_step, k_step, v_step, g_step, beta_step, y_step; /* elements to the next step */
+    float *state;                      /* [dv][dk], rewritten */
+} np_delta_args;
+
 /* One table a family, each built in its own unit (kernels_<family>.c): what is wanted again after a
  * change of one kernel is that family only. */
 typedef struct np_span_kernels {
@@ -243,6 +252,11 @@ typedef struct np_decoded_kernels {
     size_t (*product_scratch)(const np_decoded_vectors *shape, bool matrix, int lanes);
     void (*product)(const np_decoded_vectors *args, bool matrix, void *scratch, np_pool *pool);
 } np_decoded_kernels;
+
+typedef struct np_recurrent_kernels {
+    /* Rows begin .. end of the state; a row's bits depend on itself only. */
+    void (*delta_steps)(const np_delta_args *args, int64_t begin, int64_t end);
+} np_recurrent_kernels;
 
 typedef struct np_kernels {
     const char *isa;

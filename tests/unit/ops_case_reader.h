@@ -5,7 +5,7 @@
 
 #include "ops_fixture.h"
 
-enum { MAX_INPUTS = 5 };
+enum { MAX_INPUTS = 6 };
 
 static neap_dtype dtype_named(const char *name, size_t n)
 {

@@ -197,6 +197,26 @@ static neap_array *build_embedding_decoded(row_input *r)
                                   r->dtype);
 }
 
+static neap_array *build_tq_norm(row_input *r) { return neap_tq_norm(r->in[0], r->dtype); }
+
+static neap_array *build_tq4_compress(row_input *r)
+{
+    return neap_tq4_compress(r->in[0], r->in[1]);
+}
+
+static neap_array *build_tq_dequant(row_input *r)
+{
+    return neap_tq_dequant(r->in[0], r->in[1], r->in[2], r->dtype);
+}
+
+/* y, or with state=1 what the state is then. */
+static neap_array *build_gated_delta(row_input *r)
+{
+    neap_array *y, *state;
+    neap_gated_delta_step(r->in[0], r->in[1], r->in[2], r->in[3], r->in[4], r->in[5], &y, &state);
+    return whole(r->params, "state") ? state : y;
+}
+
 static neap_array *build_contiguous(row_input *r) { return neap_contiguous(r->in[0]); }
 static neap_array *build_depends(row_input *r)
 {
@@ -381,6 +401,7 @@ static const struct {
     ROW(clip_low), ROW(cast), ROW(softmax), ROW(rms_norm), ROW(layer_norm), ROW(rope),
     ROW(attention), ROW(conv), ROW(matmul), ROW(addmm), ROW(linear), ROW(linear_q),
     ROW(take_q), ROW(quantized_matmul), ROW(dequantize), ROW(linear_decoded), ROW(embedding_decoded),
+    ROW(tq_norm), ROW(tq4_compress), ROW(tq_dequant), ROW(gated_delta),
     ROW(contiguous),
     ROW(depends), ROW(reshape), ROW(broadcast_to), ROW(transpose), ROW(swap_axes),
     ROW(expand_dims), ROW(squeeze), ROW(slice), ROW(slice_update), ROW(narrow), ROW(split),
