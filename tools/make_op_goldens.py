@@ -578,6 +578,23 @@ def encoded_ops(fn, x, p, dtype):
     return A(x[0].v @ (w if p.get("along") else w.swapaxes(-1, -2)), x[0].dtype)
 
 
+def gathered(fn, x, p):
+    """mlx.core.gather_mm in float64."""
+    a, at = x[0].v, 1
+    if fn == "gather_qmm":
+        b = encoded_reference.encoded(p["e"], encoded_reference.shape_of(p))[1]
+        b, dtype = (b if p.get("along") else b.swapaxes(-1, -2)), x[0].dtype
+    else:
+        b, at, dtype = x[1].v, 2, promote(x[0].dtype, x[1].dtype)
+    if not p.get("lhs") and not p.get("rhs"):
+        return A(np.matmul(a, b), dtype)
+    default = lambda v: np.arange(math.prod(v.shape[:-2])).reshape(v.shape[:-2])
+    lhs = x[at].v.astype(np.int64) if p.get("lhs") else default(a)
+    rhs = x[at + (1 if p.get("lhs") else 0)].v.astype(np.int64) if p.get("rhs") else default(b)
+    lhs, rhs = np.broadcast_arrays(lhs, rhs)
+    return A(np.matmul(a.reshape(-1, *a.shape[-2:])[lhs], b.reshape(-1, *b.shape[-2:])[rhs]), dtype)
+
+
 def named_kernels(fn, x, p, dtype):
     v = [a.v for a in x]
     if fn == "tq_norm":
@@ -601,6 +618,8 @@ def named_kernels(fn, x, p, dtype):
 
 
 def expected(fn, x, p, dtype):
+    if fn in ("gather_mm", "gather_qmm"):
+        return gathered(fn, x, p)
     if fn in ("tq_norm", "tq4_compress", "tq_dequant", "gated_delta"):
         return named_kernels(fn, x, p, dtype)
     if fn in ("quantized_matmul", "dequantize", "linear_decoded", "embedding_decoded"):

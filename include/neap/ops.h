@@ -173,6 +173,17 @@ NEAP_API neap_array *neap_linear_decoded(neap_array *x, neap_array *w, neap_dtyp
 NEAP_API neap_array *neap_embedding_decoded(neap_array *indices, neap_array *w, neap_dtype type,
                                             neap_dtype dtype);
 
+/* As mlx.core.gather_mm: for each pair of indices (broadcast) the product of a matrix of a
+ * [.., M, K] and one of b [.., K, N], counted through the leading dimensions -> [index shape, M, N].
+ * Without indices of one side: 0, 1, .. in the shape of its leading dimensions; without any:
+ * matmul. Out of range is NEAP_EINVAL when it runs. */
+NEAP_API neap_array *neap_gather_mm(neap_array *a, neap_array *b, neap_array *lhs_indices,
+                                    neap_array *rhs_indices);
+/* The same with encoded weights; w [.., N, K], or [.., K, N] without `transpose`. */
+NEAP_API neap_array *neap_gather_qmm(neap_array *x, const neap_quantised *w,
+                                     neap_array *lhs_indices, neap_array *rhs_indices,
+                                     bool transpose);
+
 /* ---- kernels that exported programs name ------------------------------------------------------ */
 /* The length of each vector along the last axis [.., D] -> [.., 1], summed in f32. */
 NEAP_API neap_array *neap_tq_norm(neap_array *x, neap_dtype dtype);

@@ -197,6 +197,21 @@ static neap_array *build_embedding_decoded(row_input *r)
                                   r->dtype);
 }
 
+/* Inputs: x, perhaps b, then the indices that lhs=1 and rhs=1 announce. */
+static neap_array *build_gather_mm(row_input *r)
+{
+    const int lhs = whole(r->params, "lhs"), rhs = whole(r->params, "rhs");
+    return neap_gather_mm(r->in[0], r->in[1], lhs ? r->in[2] : NULL, rhs ? r->in[2 + lhs] : NULL);
+}
+
+static neap_array *build_gather_qmm(row_input *r)
+{
+    const int lhs = whole(r->params, "lhs"), rhs = whole(r->params, "rhs");
+    neap_quantised q = encoded_weights(r->params);
+    return neap_gather_qmm(r->in[0], &q, lhs ? r->in[1] : NULL, rhs ? r->in[1 + lhs] : NULL,
+                           !whole(r->params, "along"));
+}
+
 static neap_array *build_tq_norm(row_input *r) { return neap_tq_norm(r->in[0], r->dtype); }
 
 static neap_array *build_tq4_compress(row_input *r)
@@ -401,7 +416,7 @@ static const struct {
     ROW(clip_low), ROW(cast), ROW(softmax), ROW(rms_norm), ROW(layer_norm), ROW(rope),
     ROW(attention), ROW(conv), ROW(matmul), ROW(addmm), ROW(linear), ROW(linear_q),
     ROW(take_q), ROW(quantized_matmul), ROW(dequantize), ROW(linear_decoded), ROW(embedding_decoded),
-    ROW(tq_norm), ROW(tq4_compress), ROW(tq_dequant), ROW(gated_delta),
+    ROW(gather_mm), ROW(gather_qmm), ROW(tq_norm), ROW(tq4_compress), ROW(tq_dequant), ROW(gated_delta),
     ROW(contiguous),
     ROW(depends), ROW(reshape), ROW(broadcast_to), ROW(transpose), ROW(swap_axes),
     ROW(expand_dims), ROW(squeeze), ROW(slice), ROW(slice_update), ROW(narrow), ROW(split),
