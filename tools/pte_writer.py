@@ -228,6 +228,12 @@ class Graph:
         self.method.inputs.append(self.args["input"][-1])
         return v
 
+    def output_value(self, value):
+        """An integer output: of a value that the graph computes."""
+        self.slots["output"].append(value)
+        self.args["output"].append(self.method.integer(0))
+        self.method.outputs.append(self.args["output"][-1])
+
     def payload(self):
         def slot(v):
             return Table({0: ("I", number_of(v)), 1: ("b", 1) if isinstance(v, Value) else None})

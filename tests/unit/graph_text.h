@@ -42,16 +42,20 @@ static void say_int(graph_text *t, np_int v)
         say(t, "{'literal': %d}", v.value);
 }
 
-/* As Python writes the double nearest to it: the shortest text that reads back the same. */
+/* As Python writes it: the shortest text that reads back the same, whole numbers with ".0". */
 static void say_real(graph_text *t, double v)
 {
     char text[40];
+    if (v > -1e16 && v < 1e16 && v == (double)(int64_t)v) {
+        say(t, "%.1f", v);
+        return;
+    }
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, v);
         if (strtod(text, NULL) == v)
             break;
     }
-    say(t, "%s%s", text, strpbrk(text, ".en") ? "" : ".0");
+    say(t, "%s", text);
 }
 
 static void say_list(graph_text *t, const np_field *f, const void *p)
