@@ -391,7 +391,16 @@ static void test_shared_objects(void **state)
     memcpy(fb + table - 8, small_vtable, sizeof small_vtable);
     memcpy(fb + table, &to_small, 4);
     memcpy(fb + table + 4, &to_inner, 4);
-    memcpy(fb + inner, &none, 4); /* as many instructions again, for each */
+    memcpy(fb + inner, &none, 4);
+    const uint32_t empty = inner + 4 + 4 * CHAINS + 4; /* a null instruction, for all of them */
+    const uint16_t no_fields[] = {4, 4};
+    const int32_t to_no_fields = 4;
+    memcpy(fb + empty - 4, no_fields, sizeof no_fields);
+    memcpy(fb + empty, &to_no_fields, 4);
+    for (uint32_t i = 0; i < CHAINS; i++) {
+        const uint32_t at = inner + 4 + 4 * i, offset = empty - at;
+        memcpy(fb + at, &offset, 4);
+    }
     neap_context *ctx = new_context(0);
     np_mlx_graph *g;
     assert_int_equal(np_mlx_graph_load(ctx, (np_bytes){(uint8_t *)file, end}, &g), NEAP_EFORMAT);
