@@ -7,7 +7,7 @@
  * equals 0. */
 #include <string.h>
 
-#include "base/merge_sort.h"
+#include "base/radix_sort.h"
 #include "ops/support.h"
 
 typedef struct np_order_attr {
@@ -18,18 +18,18 @@ typedef struct np_wide_pair {
     uint64_t key, place;
 } np_wide_pair;
 
-static inline bool word_before(const uint64_t *a, const uint64_t *b)
+static inline uint64_t word_key(const uint64_t *word)
 {
-    return *a < *b;
+    return *word;
 }
 
-static inline bool pair_before(const np_wide_pair *a, const np_wide_pair *b)
+static inline uint64_t pair_key(const np_wide_pair *pair)
 {
-    return a->key < b->key; /* the sort is stable */
+    return pair->key;
 }
 
-NP_MERGE_SORT(sort_words, uint64_t, word_before)
-NP_MERGE_SORT(sort_pairs, np_wide_pair, pair_before)
+NP_RADIX_SORT(sort_words, uint64_t, word_key, 4, 4)
+NP_RADIX_SORT(sort_pairs, np_wide_pair, pair_key, 0, 8)
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
@@ -38,7 +38,7 @@ static inline uint32_t float_key(uint32_t v, int bits, uint32_t infinity)
 {
     uint32_t sign = 1u << (bits - 1), magnitude = v & (sign - 1);
     if (magnitude > infinity)
-        return UINT32_MAX;
+        return sign | (sign - 1);
     return v & sign ? sign - magnitude : sign + magnitude;
 }
 
@@ -93,31 +93,33 @@ typedef struct np_order_job {
     bool places;                                             /* argsort */
 } np_order_job;
 
-/* Puts element, or place, number `from` of x's row at number `i` of the result's. */
-static inline void put(const np_order_job *job, uint8_t *out, const uint8_t *x, int64_t i,
-                       int64_t from)
+#define PUT(type, element)                                                     \
+    for (int64_t i = 0; i < job->n; i++) {                                     \
+        int64_t at = (int64_t)(wide ? pairs[i].place : words[i] & UINT32_MAX); \
+        ((type *)(void *)out)[i * job->step[0]] = (element);                   \
+    }
+
+/* The sorted row: x's elements, or the places where they stand. */
+static void put_row(const np_order_job *job, uint8_t *out, const uint8_t *x, const void *sorted)
 {
-    const uint8_t *v = x;
+    const np_operand *in = job->c->in[0];
+    const uint64_t *words = sorted;
+    const np_wide_pair *pairs = sorted;
+    int64_t step = job->step[1];
+    bool wide = in->dtype == NEAP_I64;
     if (job->places) {
-        ((uint32_t *)(void *)out)[i * job->step[0]] = (uint32_t)from;
+        PUT(uint32_t, (uint32_t)at)
         return;
     }
-    int64_t size = np_element_bytes((neap_dtype)job->c->out->dtype);
-    v += from * job->step[1] * size;
-    out += i * job->step[0] * size;
-    switch (size) {
+    switch (np_element_bytes((neap_dtype)in->dtype)) {
     case 1:
-        *out = *v;
-        break;
+        PUT(uint8_t, x[at * step]) break;
     case 2:
-        memcpy(out, v, 2);
-        break;
+        PUT(uint16_t, ((const uint16_t *)(const void *)x)[at * step]) break;
     case 4:
-        memcpy(out, v, 4);
-        break;
+        PUT(uint32_t, ((const uint32_t *)(const void *)x)[at * step]) break;
     default:
-        memcpy(out, v, 8);
-        break;
+        PUT(uint64_t, ((const uint64_t *)(const void *)x)[at * step]) break;
     }
 }
 
@@ -127,19 +129,16 @@ static void sort_row(const np_order_job *job, uint8_t *out, const uint8_t *x, vo
     if (job->c->in[0]->dtype != NEAP_I64) {
         uint64_t *words = scratch;
         keys_of[job->c->in[0]->dtype](x, job->step[1], n, words);
-        sort_words(words, words + n, (size_t)n);
-        for (int64_t i = 0; i < n; i++)
-            put(job, out, x, i, (int64_t)(words[i] & UINT32_MAX));
-        return;
+        sort_words(words, words + n, n);
+    } else {
+        np_wide_pair *pairs = scratch;
+        for (int64_t i = 0; i < n; i++) {
+            uint64_t v = ((const uint64_t *)(const void *)x)[i * job->step[1]];
+            pairs[i] = (np_wide_pair){v ^ (uint64_t)1 << 63, (uint64_t)i};
+        }
+        sort_pairs(pairs, pairs + n, n);
     }
-    np_wide_pair *pairs = scratch;
-    for (int64_t i = 0; i < n; i++) {
-        uint64_t v = ((const uint64_t *)(const void *)x)[i * job->step[1]];
-        pairs[i] = (np_wide_pair){v ^ (uint64_t)1 << 63, (uint64_t)i};
-    }
-    sort_pairs(pairs, pairs + n, (size_t)n);
-    for (int64_t i = 0; i < n; i++)
-        put(job, out, x, i, (int64_t)pairs[i].place);
+    put_row(job, out, x, scratch);
 }
 
 static void order_lane(void *arg, int lane, int lanes)

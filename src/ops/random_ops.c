@@ -51,16 +51,26 @@ typedef struct np_bits_job {
     int64_t bytes;
 } np_bits_job;
 
-/* The words' bytes one after the other; of the last word as many as are wanted. */
+/* Word i of the stream; of the last one as many bytes as are wanted. */
+static void put_word(const np_bits_job *job, int64_t i, uint32_t word)
+{
+    int64_t left = job->bytes - 4 * i;
+    memcpy(job->out + 4 * i, &word, left < 4 ? (size_t)left : 4);
+}
+
+/* Both words of a counter at once: word i and the one half a stream on (np_random_word). */
 static void bits_lane(void *arg, int lane, int lanes)
 {
     const np_bits_job *job = arg;
-    int64_t begin, end, words = job->bytes / 4 + (job->bytes % 4 > 0);
-    np_share(words, 16, lane, lanes, &begin, &end);
+    int64_t begin, end, words = job->bytes / 4 + (job->bytes % 4 > 0), first = (words + 1) / 2;
+    np_share(first, 16, lane, lanes, &begin, &end);
     for (; begin < end; begin++) {
-        uint32_t word = np_random_word(job->key, (uint64_t)begin, (uint64_t)words);
-        int64_t left = job->bytes - 4 * begin;
-        memcpy(job->out + 4 * begin, &word, left < 4 ? (size_t)left : 4);
+        uint32_t out[2];
+        bool alone = first + begin >= words;
+        np_threefry(job->key, (uint32_t)begin, alone ? 0 : (uint32_t)(first + begin), out);
+        put_word(job, begin, out[0]);
+        if (!alone)
+            put_word(job, first + begin, out[1]);
     }
 }
 

@@ -20,7 +20,7 @@ static bool scan_infer(neap_array *out)
 
 /* ---- loops ---------------------------------------------------------------------------------- */
 
-enum { COLUMNS = 64 };
+enum { COLUMNS = 256 };
 
 /* n elements along the axis of up to COLUMNS columns side by side. */
 typedef struct np_scan_args {

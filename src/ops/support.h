@@ -126,14 +126,14 @@ void np_copy_all(const np_copy *copy, np_pool *pool, void *to, const void *from)
 /* The integer `offset` elements from an operand's first. */
 static inline int64_t np_load_index(const np_operand *indices, int64_t offset)
 {
-    const uint8_t *p = indices->data + offset * np_element_bytes((neap_dtype)indices->dtype);
+    const void *p = indices->data;
     switch (indices->dtype) {
-    case NEAP_U8: return *p;
-    case NEAP_I8: return *(const int8_t *)p;
-    case NEAP_I16: return *(const int16_t *)(const void *)p;
-    case NEAP_I32: return *(const int32_t *)(const void *)p;
-    case NEAP_U32: return *(const uint32_t *)(const void *)p;
-    default: return *(const int64_t *)(const void *)p;
+    case NEAP_U8: return ((const uint8_t *)p)[offset];
+    case NEAP_I8: return ((const int8_t *)p)[offset];
+    case NEAP_I16: return ((const int16_t *)p)[offset];
+    case NEAP_I32: return ((const int32_t *)p)[offset];
+    case NEAP_U32: return ((const uint32_t *)p)[offset];
+    default: return ((const int64_t *)p)[offset];
     }
 }
 
