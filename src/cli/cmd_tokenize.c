@@ -1,5 +1,8 @@
 /* cmd_tokenize.c - `neap tokenize`: the ids that a text becomes, one JSON array. */
+#include <fcntl.h>
 #include <inttypes.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/task.h"
 
@@ -7,6 +10,8 @@ static int parse(cli_settings *s, int argc, char **argv)
 {
     const cli_option table[] = {
 #include "cli/model_options.def"
+        {"tokenizer", 0, CLI_TEXT, &s->tokenizer, 0, 0, "FILE",
+         "a tokenizer.json, or a GGUF file, in the place of -m"},
         {"chat", 0, CLI_FLAG, &s->chat, 0, 0, NULL, "put the text into the chat template"},
         {"system", 0, CLI_TEXT, &s->system, 0, 0, "TEXT", "with --chat: the system message"},
         {"raw", 0, CLI_FLAG, &s->raw, 0, 0, NULL, "no template (default)"},
@@ -16,8 +21,10 @@ static int parse(cli_settings *s, int argc, char **argv)
     const int status = cli_parse(table, s, argc, argv, "-m FILE -p TEXT [OPTION...]", NULL);
     if (status != CLI_PARSED)
         return status;
-    if (!s->model)
+    if (!s->model && !s->tokenizer)
         return cli_usage("-m FILE is missing: the model");
+    if (s->model && s->tokenizer)
+        return cli_usage("-m and --tokenizer exclude each other");
     if (!s->prompt)
         return cli_usage("-p TEXT is missing: the text");
     if (s->chat && s->raw)
@@ -34,13 +41,35 @@ static int print_ids(const neap_ids *ids)
     return cli_flush_output();
 }
 
+/* -m takes a tokenizer.json too: JSON begins with a brace, whatever the file is called. */
+static bool is_json(const char *path)
+{
+    struct stat kind;
+    char first = 0;
+    const int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe is not waited for */
+    const bool brace = file >= 0 && fstat(file, &kind) == 0 && S_ISREG(kind.st_mode) &&
+                       read(file, &first, 1) == 1 && first == '{';
+    if (file >= 0)
+        close(file);
+    return brace;
+}
+
+static int open_task(cli_task *task, const cli_settings *s)
+{
+    if (s->tokenizer)
+        return cli_task_open_tokenizer(task, s, s->tokenizer);
+    if (is_json(s->model))
+        return cli_task_open_tokenizer(task, s, s->model);
+    return cli_task_open(task, s, s->model, 1);
+}
+
 int cmd_tokenize(int argc, char **argv)
 {
     cli_settings settings = CLI_SETTINGS_INIT;
     int status = parse(&settings, argc, argv);
     if (status == CLI_PARSED) {
         cli_task task;
-        status = cli_task_open(&task, &settings, settings.model, 1);
+        status = open_task(&task, &settings);
         if (status == CLI_DONE)
             status = cli_task_tokens(&task);
         if (status == CLI_DONE)

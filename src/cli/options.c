@@ -12,7 +12,8 @@
 
 void cli_settings_free(cli_settings *s)
 {
-    char *texts[] = {s->model, s->prompt, s->system, s->ids, s->logits, s->stats, s->file};
+    char *texts[] = {s->model, s->tokenizer, s->prompt, s->system,
+                     s->ids,   s->logits,    s->stats,  s->file};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         free(texts[i]);
 }

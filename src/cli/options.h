@@ -40,7 +40,7 @@ typedef struct cli_option {
 /* What any command can be told; each command's table offers a part of it. */
 typedef struct cli_settings {
     bool help, quiet, json, chat, raw, tokens, ignore_eos, tensors;
-    char *model, *prompt, *system, *ids, *logits, *stats;
+    char *model, *tokenizer, *prompt, *system, *ids, *logits, *stats;
     char *file; /* the argument of info */
     uint64_t memory, seed;
     int64_t threads, context, new_tokens, chunk, top_k, repeat;

@@ -31,21 +31,22 @@ static int read_input(cli_task *task, neap_text *out)
 static int render_chat(cli_task *task, const char *text, size_t length, neap_text *out)
 {
     neap_chat_message messages[2];
-    size_t count = 0, template_length;
+    size_t count = 0, template_length = 0;
     const char *system = task->settings->system;
     if (system)
         messages[count++] = (neap_chat_message){"system", system, strlen(system)};
     messages[count++] = (neap_chat_message){"user", text, length};
-    const char *template = neap_model_chat_template(task->model, &template_length);
-    if (neap_chat_render(task->ctx, neap_model_tokenizer(task->model), template, template_length,
-                         messages, count, true, out) != NEAP_OK)
+    const char *template =
+        task->model ? neap_model_chat_template(task->model, &template_length) : NULL;
+    if (neap_chat_render(task->ctx, cli_task_tokenizer(task), template, template_length, messages,
+                         count, true, out) != NEAP_OK)
         return cli_context_failed(task->ctx);
     return CLI_DONE;
 }
 
 static int encode(cli_task *task, const char *text, size_t length, unsigned flags)
 {
-    const neap_tokenizer *tokenizer = neap_model_tokenizer(task->model);
+    const neap_tokenizer *tokenizer = cli_task_tokenizer(task);
     if (neap_tokenizer_encode(task->ctx, tokenizer, text, length, flags, &task->ids) != NEAP_OK)
         return cli_context_failed(task->ctx);
     return CLI_DONE;

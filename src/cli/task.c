@@ -40,7 +40,8 @@ static int check_outputs(const cli_settings *s, const char *model)
     return CLI_DONE;
 }
 
-int cli_task_open(cli_task *task, const cli_settings *settings, const char *path, int64_t threads)
+static int open_context(cli_task *task, const cli_settings *settings, const char *path,
+                        int64_t threads)
 {
     *task = (cli_task){
         .settings = settings, .info = NEAP_MODEL_INFO_INIT, .plan = NEAP_SESSION_INFO_INIT};
@@ -57,12 +58,36 @@ int cli_task_open(cli_task *task, const cli_settings *settings, const char *path
         task->ctx = NULL;
         return no_context(status);
     }
+    return CLI_DONE;
+}
+
+int cli_task_open(cli_task *task, const cli_settings *settings, const char *path, int64_t threads)
+{
+    const int status = open_context(task, settings, path, threads);
+    if (status != CLI_DONE)
+        return status;
     if (neap_model_open(task->ctx, path, &task->model) != NEAP_OK) {
         task->model = NULL;
         return cli_context_failed(task->ctx);
     }
     neap_model_describe(task->model, &task->info);
     return CLI_DONE;
+}
+
+int cli_task_open_tokenizer(cli_task *task, const cli_settings *settings, const char *path)
+{
+    const int status = open_context(task, settings, path, 1);
+    if (status != CLI_DONE)
+        return status;
+    if (neap_tokenizer_open(task->ctx, path, &task->tokenizer) != NEAP_OK)
+        return cli_context_failed(task->ctx);
+    task->info.vocabulary = neap_tokenizer_size(task->tokenizer);
+    return CLI_DONE;
+}
+
+const neap_tokenizer *cli_task_tokenizer(const cli_task *task)
+{
+    return task->tokenizer ? task->tokenizer : neap_model_tokenizer(task->model);
 }
 
 int cli_task_within_budget(cli_task *task)
@@ -159,9 +184,11 @@ void cli_task_close(cli_task *task)
     neap_session_free(task->session);
     neap_sampler_free(task->sampler);
     neap_ids_free(task->ctx, &task->ids);
+    neap_tokenizer_free(task->tokenizer);
     neap_model_free(task->model);
     task->session = NULL;
     task->sampler = NULL;
+    task->tokenizer = NULL;
     task->model = NULL;
     cli_stats_end(&task->stats, task->ctx);
 }

@@ -18,7 +18,8 @@ enum { CLI_PROMPT_ROOM = 8192 };
 typedef struct cli_task {
     const cli_settings *settings;
     neap_context *ctx;
-    neap_model *model;
+    neap_model *model;         /* NULL: only a tokenizer was opened */
+    neap_tokenizer *tokenizer; /* opened for itself, or NULL */
     neap_model_info info;
     neap_ids ids; /* the prompt */
     neap_sampler *sampler;
@@ -29,6 +30,10 @@ typedef struct cli_task {
 
 /* A context without a limit (the session sets it) and the model. `threads` 0: every processor. */
 int cli_task_open(cli_task *task, const cli_settings *settings, const char *path, int64_t threads);
+/* A context and the tokenizer of a tokenizer.json or a GGUF file, without the model. */
+int cli_task_open_tokenizer(cli_task *task, const cli_settings *settings, const char *path);
+/* The one opened for itself, else the model's. */
+const neap_tokenizer *cli_task_tokenizer(const cli_task *task);
 /* For commands without a session: what was taken until now fits --memory, or is refused. */
 int cli_task_within_budget(cli_task *task);
 /* The text of -p (rendered with the chat template for --chat) or --ids becomes task->ids; as a

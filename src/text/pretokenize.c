@@ -6,8 +6,10 @@
 
 #include "base/utf8.h"
 
-/* The patterns have no nested repeats, so a text needs few steps a byte and little heap. */
-enum { MATCH_LIMIT = 100000000, HEAP_LIMIT_KIB = 1024 };
+/* Patterns for words have no nested repeats, so a text needs few steps a byte and little heap. A
+ * file's own may be hostile: the limit grows with what is left to match, not with its square. */
+enum { STEPS_AT_LEAST = 100000, STEPS_A_BYTE = 100, HEAP_LIMIT_KIB = 1024 };
+static const uint64_t STEPS_AT_MOST = 100000000;
 
 struct np_pretokenizer {
     neap_context *ctx;
@@ -159,7 +161,6 @@ neap_status np_words_new(neap_context *ctx, const np_pretokenizer *pretokenizer,
         np_words_free(w);
         return NEAP_ENOMEM;
     }
-    pcre2_set_match_limit(w->match_context, MATCH_LIMIT);
     pcre2_set_heap_limit(w->match_context, HEAP_LIMIT_KIB);
     *out = w;
     return NEAP_OK;
@@ -211,6 +212,9 @@ static neap_status match_failed(np_words *w, int code)
 static neap_status find_match(np_words *w, int k, const uint8_t **from, const uint8_t **to)
 {
     const piece *l = &w->level[k];
+    uint64_t steps = STEPS_AT_LEAST + (uint64_t)(l->end - l->at) * STEPS_A_BYTE;
+    pcre2_set_match_limit(w->match_context,
+                          (uint32_t)(steps < STEPS_AT_MOST ? steps : STEPS_AT_MOST));
     int n = pcre2_match(w->pretokenizer->code[k], l->begin, (PCRE2_SIZE)(l->end - l->begin),
                         (PCRE2_SIZE)(l->at - l->begin), PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY,
                         w->match_data, w->match_context);

@@ -44,7 +44,7 @@ session="-m -p --ids --logits --weights --kv-type --ignore-eos -n -c --temp --to
     options generate $common $session --raw --chat --tokens
     options "plan generate" $common $session --json
     options bench $common $session --pp --tg --repeat --json
-    options tokenize $common -m -p --chat
+    options tokenize $common -m -p --tokenizer --chat
     options info $common --json
 }
 must 0 plan --help
