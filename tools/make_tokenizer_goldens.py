@@ -7,13 +7,14 @@ among the shared models.
 """
 import json
 import pathlib
+import pydoc_data.topics
 import random
 import sys
 
 from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers,
-                        processors)
+                        processors, trainers)
 
-from make_text_goldens import BITS, CL100K, FIXED, train
+from make_text_goldens import BITS, CL100K, FIXED, WORLD, train
 
 OUT = pathlib.Path(__file__).resolve().parent.parent / "tests" / "golden" / "tokenizers"
 CONTROL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
@@ -114,6 +115,56 @@ def cuts(vocab, merges):
     return t
 
 
+def characters(normalizer, pre_tokenizer, decoder):
+    """Over characters, bytes as the last resort, as Llama 2 and Gemma have it."""
+    topics = pydoc_data.topics.topics
+    words = (WORLD + "".join(topics[name] for name in sorted(topics)[:12])).replace(" ", "\u2581")
+    trained = Tokenizer(models.BPE())
+    trained.pre_tokenizer = pre_tokenizers.Split("\u2581", "merged_with_next")
+    trained.train_from_iterator([words], trainers.BpeTrainer(
+        vocab_size=700, show_progress=False, initial_alphabet=list("\u2581\u00e9\u65e5\u0430\u0435")))
+    model = json.loads(trained.to_str())["model"]
+    pieces = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)]
+    pieces += [p for p in model["vocab"] if p not in pieces]
+    t = Tokenizer(models.BPE({p: i for i, p in enumerate(pieces)}, [tuple(m) for m in model["merges"]],
+                             unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    if normalizer:
+        t.normalizer = normalizer
+    if pre_tokenizer:
+        t.pre_tokenizer = pre_tokenizer
+    t.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(),
+                                   decoders.Fuse()] + decoder)
+    add(t, ["<unk>", "<s>", "</s>", AddedToken("<mask>", special=True, normalized=False, lstrip=True)])
+    t.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    return t
+
+
+def llama2(vocab, merges):
+    return characters(
+        normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]), None,
+        [decoders.Strip(" ", 1, 0)])
+
+
+def gemma(vocab, merges):
+    return characters(normalizers.Replace(" ", "\u2581"), split(" ", "merged_with_previous"), [])
+
+
+def mistral(vocab, merges):
+    """Metaspace; no bytes, so unknown characters."""
+    t = characters(None, pre_tokenizers.Metaspace("\u2581", prepend_scheme="first", split=False),
+                   [decoders.Strip(" ", 1, 0)])
+    t.model.byte_fallback = False
+    return t
+
+
+def metaspace(vocab, merges):
+    t = characters(None, pre_tokenizers.Metaspace("\u2581", prepend_scheme="always", split=True), [])
+    t.decoder = decoders.Sequence([decoders.Metaspace("\u2581", prepend_scheme="always")])
+    t.model.byte_fallback = False
+    t.model.fuse_unk = False
+    return t
+
+
 def texts(seed, count):
     rng = random.Random(seed)
     result = FIXED + MORE
@@ -147,9 +198,11 @@ def write(path, value, **how):
 def main():
     OUT.mkdir(parents=True, exist_ok=True)
     vocab, merges = small()
-    for seed, make in enumerate([digits, llama3, roberta, qwen, cuts]):
+    for seed, make in enumerate(
+            [digits, llama3, roberta, qwen, cuts, llama2, gemma, mistral, metaspace]):
         tokenizer = make(vocab, merges)
-        tokenizer.decoder = decoders.ByteLevel()
+        if tokenizer.decoder is None:
+            tokenizer.decoder = decoders.ByteLevel()
         file = json.loads(tokenizer.to_str())
         if make is not qwen:  # it keeps merges as pairs
             file["model"]["merges"] = [" ".join(m) for m in file["model"]["merges"]]

@@ -42,7 +42,7 @@ typedef struct neap_tokenizer neap_tokenizer;
 /* Opens a Hugging Face tokenizer.json, or the vocabulary of a GGUF file. Beside a tokenizer.json,
  * tokenizer_config.json is read too if it is there: its `bos_token` and `eos_token` say which tokens
  * those are; otherwise they are what the file puts round a text and a token with a known end name.
- * Byte-level BPE only. NEAP_EIO, NEAP_EFORMAT (names file, line and byte), NEAP_EUNSUPPORTED (names
+ * BPE over bytes or characters. NEAP_EIO, NEAP_EFORMAT (names file, line and byte), NEAP_EUNSUPPORTED (names
  * the part of the file), NEAP_ELIMIT, NEAP_ENOMEM. A model's own tokenizer: neap_model_tokenizer. */
 NEAP_API neap_status neap_tokenizer_open(neap_context *ctx, const char *path, neap_tokenizer **out);
 NEAP_API void neap_tokenizer_free(neap_tokenizer *tokenizer); /* one from neap_tokenizer_open */
@@ -101,6 +101,7 @@ typedef struct neap_text_stream {
     unsigned flags;          /* NEAP_DECODE_* */
     unsigned char waiting[4]; /* bytes of an unfinished character */
     int n_waiting;
+    bool started; /* a first byte was seen: some vocabularies leave a space before it out */
 } neap_text_stream;
 
 NEAP_API void neap_text_stream_init(neap_text_stream *stream, const neap_tokenizer *tokenizer,

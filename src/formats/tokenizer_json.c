@@ -289,12 +289,14 @@ static neap_status new_tables(reader *r, tables *t)
 
 /* A late token is looked for in normalised text; one that does not stay the same would be another
  * text there. */
-static neap_status check_late(reader *r, np_normal_form form, np_bytes text)
+static neap_status check_late(reader *r, const np_text_rules *rules, np_bytes text)
 {
     neap_text normal = {0};
-    neap_status status = np_normalize(r->ctx, form, text, &normal);
+    neap_status status = np_normalize(r->ctx, rules->form, text, &normal);
+    bool marked = rules->lead == NP_LEAD_ALWAYS ||
+                  (rules->characters && memchr(text.p, ' ', text.n) != NULL);
     if (status == NEAP_OK &&
-        (normal.length != text.n || memcmp(normal.data, text.p, text.n) != 0))
+        (marked || normal.length != text.n || memcmp(normal.data, text.p, text.n) != 0))
         status = np_fail(r->ctx, NEAP_EUNSUPPORTED,
                          "added token \"%.*s\": not in the normalizer's form", shown(text),
                          (const char *)text.p);
@@ -303,7 +305,7 @@ static neap_status check_late(reader *r, np_normal_form form, np_bytes text)
 }
 
 /* An added token may stand in the vocabulary too, with the same id. */
-static neap_status fill_tables(reader *r, np_normal_form form, tables *t)
+static neap_status fill_tables(reader *r, const np_text_rules *rules, tables *t)
 {
     uint64_t used = 0;
     for (int added = 0; added < 2; added++) {
@@ -317,7 +319,7 @@ static neap_status fill_tables(reader *r, np_normal_form form, tables *t)
                 return np_fail(r->ctx, NEAP_EFORMAT, "token id %d is \"%.*s\" and \"%.*s\"", e->id,
                                shown(*piece), (const char *)piece->p, shown(text),
                                (const char *)text.p);
-            if (e->flags & NP_TOKEN_LATE && check_late(r, form, text) != NEAP_OK)
+            if (e->flags & NP_TOKEN_LATE && check_late(r, rules, text) != NEAP_OK)
                 return neap_context_status(r->ctx);
             memcpy(t->block + used, text.p, text.n);
             *piece = (np_bytes){t->block + used, text.n};
@@ -417,13 +419,14 @@ static neap_status begin(reader *r, const np_json_tree *config, np_text_rules *r
     const node *model = np_json_get(&r->tree, r->tree.nodes, "model");
     neap_status status = new_tables(r, t);
     if (status == NEAP_OK)
-        status = fill_tables(r, rules->form, t);
+        status = fill_tables(r, rules, t);
     if (status == NEAP_OK)
         status = check_affixes(r, rules, t->n_tokens);
     if (status != NEAP_OK)
         return status;
     free_entries(r);
     rules->ignore_merges = model_flag(r, model, "ignore_merges");
+    rules->byte_tokens = rules->characters && model_flag(r, model, "byte_fallback");
     rules->fuse_unknown = model_flag(r, model, "fuse_unk");
     rules->unk_of_any_type = true;
     np_vocab v = NP_VOCAB_INIT;
@@ -441,9 +444,10 @@ static neap_status begin(reader *r, const np_json_tree *config, np_text_rules *r
         return status;
     np_tokenizer_own(r->tokenizer, t->block, r->text_bytes);
     t->block = NULL;
-    for (int b = 0; b < 256 && model_flag(r, model, "byte_fallback"); b++)
+    for (int b = 0; b < 256 && model_flag(r, model, "byte_fallback") && !rules->characters; b++)
         if (r->tokenizer->byte_id[b] < 0)
-            return np_fail(r->ctx, NEAP_EUNSUPPORTED, "model: byte_fallback is not supported");
+            return np_fail(r->ctx, NEAP_EUNSUPPORTED,
+                           "model: byte_fallback with ByteLevel is not supported");
     return NEAP_OK;
 }
 

@@ -20,8 +20,8 @@ neap_status np_tokenizer_config(np_bytes text, np_json_tree *out);
 
 /* ---- inside --------------------------------------------------------------------------------- */
 
-/* Cuts, normal form and the ids round a text, from the tree of a file without its vocabulary. Byte
- * level only. NEAP_EUNSUPPORTED names what is not known. `patterns` holds the cuts' expressions. */
+/* Cuts, normal form and the ids round a text, from the tree of a file without its vocabulary. NEAP_EUNSUPPORTED
+ * names what is not known. `patterns` holds the cuts' expressions. */
 neap_status np_tokenizer_json_rules(const np_json_tree *tree, neap_text *patterns,
                                     np_text_rules *out);
 

@@ -4,6 +4,8 @@
 #include "formats/tokenizer_json.h"
 #include "text/split_pattern.h"
 
+#define MARK "\xE2\x96\x81" /* U+2581, which stands for a space */
+
 typedef np_json_node node;
 
 typedef struct rules {
@@ -42,6 +44,18 @@ static bool flag(rules *r, const node *n, const char *key, bool absent)
     return v && v->kind == NP_JSON_BOOL ? v->truth : absent;
 }
 
+static bool is_text(rules *r, const node *n, const char *key, const char *text)
+{
+    return np_json_is(np_json_get(r->tree, n, key), text);
+}
+
+/* A Replace of one text by another. */
+static bool replaces(rules *r, const node *n, const char *from, const char *to)
+{
+    return is_text(r, np_json_get(r->tree, n, "pattern"), "String", from) &&
+           is_text(r, n, "content", to);
+}
+
 /* ---- normalizer ----------------------------------------------------------------------------- */
 
 static neap_status read_normalizer(rules *r, const node *section)
@@ -60,6 +74,14 @@ static neap_status read_normalizer(rules *r, const node *section)
          n = is_list ? np_json_next(r->tree, n) : NULL) {
         const node *type = np_json_get(r->tree, n, "type");
         np_normal_form form = NP_FORM_NONE;
+        if (np_json_is(type, "Prepend") && is_text(r, n, "prepend", MARK)) {
+            r->out->lead = NP_LEAD_ALWAYS;
+            continue;
+        }
+        if (np_json_is(type, "Replace") && replaces(r, n, " ", MARK)) {
+            r->out->characters = true;
+            continue;
+        }
         for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
             if (np_json_is(type, forms[i].name))
                 form = forms[i].form;
@@ -69,7 +91,9 @@ static neap_status read_normalizer(rules *r, const node *section)
             return refuse(r, "more than one normal form");
         r->out->form = form;
     }
-    return NEAP_OK;
+    return r->out->lead == NP_LEAD_NONE || r->out->characters
+               ? NEAP_OK
+               : refuse(r, "normalizer: Prepend without Replace");
 }
 
 /* ---- pre-tokenizer -------------------------------------------------------------------------- */
@@ -144,9 +168,24 @@ static neap_status read_byte_level(rules *r, const node *n)
     if (flag(r, n, "add_prefix_space", true)) {
         if (r->out->n_cuts)
             return refuse(r, "pre_tokenizer ByteLevel: add_prefix_space behind another step");
-        r->out->space_first = true;
+        r->out->lead = NP_LEAD_MISSING;
     }
     return flag(r, n, "use_regex", true) ? add_expression(r, gpt2, NP_CUT_BOTH) : NEAP_OK;
+}
+
+/* Spaces become marks, and a text gets one in front; `split` cuts before each. */
+static neap_status read_metaspace(rules *r, const node *n)
+{
+    const node *scheme = np_json_get(r->tree, n, "prepend_scheme");
+    if (!is_text(r, n, "replacement", MARK) || r->out->lead != NP_LEAD_NONE || r->out->n_cuts)
+        return refuse(r, "pre_tokenizer Metaspace with another mark or another step");
+    r->out->characters = true;
+    if (np_json_is(scheme, "first"))
+        r->out->lead = NP_LEAD_FIRST;
+    else if (scheme ? np_json_is(scheme, "always") : flag(r, n, "add_prefix_space", true))
+        r->out->lead = NP_LEAD_MISSING;
+    return flag(r, n, "split", true) ? add_expression(r, MARK "[^" MARK "]*", NP_CUT_BOTH)
+                                     : NEAP_OK;
 }
 
 static neap_status read_pre_tokenizer(rules *r, const node *section)
@@ -160,6 +199,8 @@ static neap_status read_pre_tokenizer(rules *r, const node *section)
             return refuse(r, "pre_tokenizer: a step behind ByteLevel");
         if (np_json_is(type, "ByteLevel"))
             status = read_byte_level(r, n);
+        else if (np_json_is(type, "Metaspace"))
+            status = read_metaspace(r, n);
         else if (np_json_is(type, "Split"))
             status = read_split(r, n);
         else if (np_json_is(type, "Digits"))
@@ -174,9 +215,34 @@ static neap_status read_pre_tokenizer(rules *r, const node *section)
         else
             return unsupported(r, "pre_tokenizer", n);
     }
-    if (status == NEAP_OK && !r->byte_level)
-        return refuse(r, "a pre_tokenizer without ByteLevel (BPE over characters)");
+    if (status == NEAP_OK && r->byte_level == r->out->characters)
+        return refuse(r, r->byte_level ? "ByteLevel with a mark for spaces"
+                                       : "a pre_tokenizer without ByteLevel or Metaspace");
     return status;
+}
+
+static bool number_is(rules *r, const node *n, const char *key, int64_t want)
+{
+    const node *v = np_json_get(r->tree, n, key);
+    int64_t value;
+    return v && v->kind == NP_JSON_NUMBER && np_json_integer(v->text, &value) && value == want;
+}
+
+/* What decode.c does for characters anyway; a space at the start goes if the file says so. */
+static bool is_character_decoder(rules *r, const node *n)
+{
+    const node *type = np_json_get(r->tree, n, "type");
+    if (np_json_is(type, "Metaspace") && is_text(r, n, "replacement", MARK)) {
+        r->out->strip_first = !is_text(r, n, "prepend_scheme", "never");
+        return true;
+    }
+    if (np_json_is(type, "Strip") && is_text(r, n, "content", " ") && number_is(r, n, "stop", 0) &&
+        (number_is(r, n, "start", 0) || number_is(r, n, "start", 1))) {
+        r->out->strip_first = number_is(r, n, "start", 1);
+        return true;
+    }
+    return np_json_is(type, "ByteFallback") || np_json_is(type, "Fuse") ||
+           (np_json_is(type, "Replace") && replaces(r, n, MARK, " "));
 }
 
 static neap_status check_decoder(rules *r, const node *section)
@@ -184,7 +250,8 @@ static neap_status check_decoder(rules *r, const node *section)
     bool is_list;
     for (const node *n = first_of(r, section, "decoders", &is_list); n;
          n = is_list ? np_json_next(r->tree, n) : NULL)
-        if (!np_json_is(np_json_get(r->tree, n, "type"), "ByteLevel"))
+        if (r->out->characters ? !is_character_decoder(r, n)
+                               : !np_json_is(np_json_get(r->tree, n, "type"), "ByteLevel"))
             return unsupported(r, "decoder", n);
     return NEAP_OK;
 }

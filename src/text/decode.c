@@ -22,9 +22,16 @@ void neap_text_free(neap_context *ctx, neap_text *text)
 
 /* ---- the bytes of a token ------------------------------------------------------------------- */
 
+typedef enum writing {
+    LITERAL,  /* the piece is the text itself */
+    ALPHABET, /* letters that are bytes */
+    MARKED,   /* the text with U+2581 for a space */
+    HEX       /* "<0xE9>" */
+} writing;
+
 typedef struct piece_reader {
     np_bytes left;
-    bool literal; /* the piece is the text itself, not letters of the byte-level alphabet */
+    writing writing;
 } piece_reader;
 
 static bool in_alphabet(np_bytes piece)
@@ -42,9 +49,16 @@ static piece_reader read_piece(const neap_tokenizer *t, int32_t id)
 {
     np_token_type type = np_token_type_of(t, id);
     np_bytes piece = np_token_piece(t, id);
+    if (t->rules.characters)
+        return (piece_reader){piece, type == NP_TOKEN_BYTE ? HEX : MARKED};
     bool text = type == NP_TOKEN_CONTROL || type == NP_TOKEN_UNKNOWN ||
                 type == NP_TOKEN_USER_DEFINED || !in_alphabet(piece);
-    return (piece_reader){piece, text};
+    return (piece_reader){piece, text ? LITERAL : ALPHABET};
+}
+
+static unsigned hex_digit(uint8_t c)
+{
+    return c <= '9' ? c - (unsigned)'0' : c - (unsigned)'A' + 10;
 }
 
 static bool next_byte(piece_reader *r, uint8_t *byte)
@@ -53,9 +67,15 @@ static bool next_byte(piece_reader *r, uint8_t *byte)
         return false;
     size_t n = 1;
     *byte = *r->left.p;
-    if (!r->literal) {
+    if (r->writing == ALPHABET) {
         np_utf8_next(r->left.p, r->left.n, &n);
         *byte = (uint8_t)np_alphabet_to_byte(np_utf8_decode(r->left.p, n));
+    } else if (r->writing == MARKED && r->left.n >= 3 && memcmp(r->left.p, "\xE2\x96\x81", 3) == 0) {
+        n = 3;
+        *byte = ' ';
+    } else if (r->writing == HEX) {
+        n = r->left.n;
+        *byte = (uint8_t)(hex_digit(r->left.p[3]) << 4 | hex_digit(r->left.p[4]));
     }
     r->left.p += n;
     r->left.n -= n;
@@ -131,8 +151,12 @@ neap_status neap_text_stream_push(neap_context *ctx, neap_text_stream *s, int32_
     if (!np_grow(ctx, NEAP_MEM_HOST, &out->data, &out->capacity, out->length + room, 1))
         return NEAP_ENOMEM;
     uint8_t byte;
-    while (next_byte(&r, &byte))
-        take_byte(s, byte, out);
+    bool first = !s->started && s->tokenizer->rules.strip_first;
+    for (; next_byte(&r, &byte); first = false) {
+        s->started = true;
+        if (!first || byte != ' ')
+            take_byte(s, byte, out);
+    }
     return NEAP_OK;
 }
 
@@ -141,6 +165,7 @@ neap_status neap_text_stream_finish(neap_context *ctx, neap_text_stream *s, neap
     if (s->n_waiting && !np_text_append(ctx, out, REPLACEMENT, sizeof REPLACEMENT))
         return NEAP_ENOMEM;
     s->n_waiting = 0;
+    s->started = false;
     return NEAP_OK;
 }
 

@@ -83,14 +83,46 @@ static bool offer(encoder *e, int32_t left)
     return rank == NONE || heap_push(e, (uint64_t)rank << 32 | (uint32_t)left);
 }
 
+static bool have_tokens(const encoder *e, const uint8_t *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (e->t->byte_id[bytes[i]] == NONE)
+            return false;
+    return true;
+}
+
+/* The ids that a word starts from: of its bytes, or of its characters; a character without a token
+ * is its bytes, or one unknown. Returns how many; there is room for one a byte. */
+static int32_t first_ids(encoder *e, np_bytes word)
+{
+    int32_t count = 0;
+    size_t n = 1;
+    for (uint64_t at = 0; at < word.n; at += n) {
+        const uint8_t *p = word.p + at;
+        if (e->t->rules.characters) {
+            np_utf8_next(p, word.n - at, &n);
+            e->symbols[count].id = np_tokenizer_find_piece(e->t, (np_bytes){p, n});
+            if (e->symbols[count].id != NONE || !have_tokens(e, p, n)) {
+                count++;
+                continue;
+            }
+        }
+        for (size_t i = 0; i < n; i++)
+            e->symbols[count++].id = e->t->byte_id[p[i]];
+    }
+    return count;
+}
+
 static bool merge_word(encoder *e, np_bytes word)
 {
     if (!np_grow(e->ctx, NEAP_MEM_HOST, &e->symbols, &e->symbol_capacity, word.n,
                  sizeof *e->symbols))
         return false;
-    int32_t n = (int32_t)word.n;
-    for (int32_t i = 0; i < n; i++)
-        e->symbols[i] = (symbol){e->t->byte_id[word.p[i]], i - 1, i + 1 < n ? i + 1 : NONE};
+    int32_t n = first_ids(e, word);
+    for (int32_t i = 0; i < n; i++) {
+        e->symbols[i].prev = i - 1;
+        e->symbols[i].next = i + 1 < n ? i + 1 : NONE;
+    }
     e->n_heap = 0;
     for (int32_t i = 0; i + 1 < n; i++)
         if (!offer(e, i))
@@ -116,7 +148,10 @@ static bool merge_word(encoder *e, np_bytes word)
 
 static bool encode_word(encoder *e, np_bytes word)
 {
-    int32_t whole = e->t->rules.ignore_merges ? np_tokenizer_find_word(e->t, word) : NONE;
+    int32_t whole = NONE;
+    if (e->t->rules.ignore_merges)
+        whole = e->t->rules.characters ? np_tokenizer_find_piece(e->t, word)
+                                       : np_tokenizer_find_word(e->t, word);
     if (whole != NONE)
         return put(e, whole);
     if (!merge_word(e, word))
@@ -217,20 +252,47 @@ static bool find_next(finder *f, np_bytes *stretch, int32_t *id)
 
 /* ---- the text ------------------------------------------------------------------------------- */
 
-/* A stretch without any tokens, in its normal form. */
-static neap_status encode_stretch(encoder *e, np_bytes text)
+static const char MARK[3] = "\xE2\x96\x81"; /* U+2581, which stands for a space */
+
+static bool append_marked(encoder *e, np_bytes text)
 {
-    if (text.n == 0 || !e->t->rules.space_first || *text.p == ' ')
+    while (text.n) {
+        const uint8_t *space = memchr(text.p, ' ', text.n);
+        size_t n = space ? (size_t)(space - text.p) : text.n;
+        if (!np_text_append(e->ctx, &e->spaced, text.p, n) ||
+            (space && !np_text_append(e->ctx, &e->spaced, MARK, sizeof MARK)))
+            return false;
+        n += space != NULL;
+        text.p += n;
+        text.n -= n;
+    }
+    return true;
+}
+
+/* A stretch without any tokens, in its normal form; `first`: the whole text starts with it. */
+static neap_status encode_stretch(encoder *e, np_bytes text, bool first)
+{
+    const np_text_rules *r = &e->t->rules;
+    if (text.n == 0)
+        return NEAP_OK;
+    bool has = *text.p == ' ' || (r->characters && text.n >= sizeof MARK &&
+                                  memcmp(text.p, MARK, sizeof MARK) == 0);
+    bool lead = r->lead == NP_LEAD_ALWAYS || (r->lead == NP_LEAD_MISSING && !has) ||
+                (r->lead == NP_LEAD_FIRST && first && !has);
+    if (!lead && !r->characters)
         return encode_words(e, text);
     e->spaced.length = 0;
-    if (!np_text_append(e->ctx, &e->spaced, " ", 1) ||
-        !np_text_append(e->ctx, &e->spaced, text.p, text.n))
+    if (lead && !np_text_append(e->ctx, &e->spaced, r->characters ? MARK : " ",
+                                r->characters ? sizeof MARK : 1))
+        return NEAP_ENOMEM;
+    if (r->characters ? !append_marked(e, text)
+                      : !np_text_append(e->ctx, &e->spaced, text.p, text.n))
         return NEAP_ENOMEM;
     return encode_words(e, (np_bytes){(const uint8_t *)e->spaced.data, e->spaced.length});
 }
 
 /* A stretch between the tokens that are found in the text as it is. */
-static neap_status encode_raw(encoder *e, np_bytes text, unsigned control)
+static neap_status encode_raw(encoder *e, np_bytes text, unsigned control, bool first)
 {
     const np_normal_form form = e->t->rules.form;
     if (form != NP_FORM_NONE && text.n) {
@@ -241,12 +303,12 @@ static neap_status encode_raw(encoder *e, np_bytes text, unsigned control)
         text = (np_bytes){(const uint8_t *)e->normal.data, e->normal.length};
     }
     if (!e->t->late)
-        return encode_stretch(e, text);
+        return encode_stretch(e, text, first);
     finder f = {.t = e->t, .text = text, .which = NP_FIND_LATE | control};
     np_bytes stretch;
     int32_t id;
     while (find_next(&f, &stretch, &id)) {
-        neap_status status = encode_stretch(e, stretch);
+        neap_status status = encode_stretch(e, stretch, first && stretch.p == text.p);
         if (status != NEAP_OK)
             return status;
         if (id != NONE && !put(e, id))
@@ -277,7 +339,7 @@ static neap_status encode_all(encoder *e, np_bytes text, unsigned flags)
     np_bytes stretch;
     int32_t id;
     while (find_next(&f, &stretch, &id)) {
-        status = encode_raw(e, stretch, control);
+        status = encode_raw(e, stretch, control, stretch.p == text.p);
         if (status != NEAP_OK)
             return status;
         if (id != NONE && !put(e, id))

@@ -4,6 +4,8 @@
  * decoding need not. */
 #include "text/tokenizer.h"
 
+#include <stdio.h>
+
 #include "base/heap_sort.h"
 #include "base/utf8.h"
 
@@ -107,6 +109,11 @@ static int32_t find_text(const neap_tokenizer *t, np_bytes first, np_bytes secon
 {
     int32_t id = find_any(t, first, second);
     return id >= 0 && is_text_type(np_token_type_of(t, id)) ? id : -1;
+}
+
+int32_t np_tokenizer_find_piece(const neap_tokenizer *t, np_bytes piece)
+{
+    return find_text(t, piece, (np_bytes){piece.p, 0});
 }
 
 /* Is `piece` the word, written in the byte-level alphabet? */
@@ -326,6 +333,20 @@ bool np_is_end_name(np_bytes piece)
     return false;
 }
 
+static void fill_bytes(neap_tokenizer *t)
+{
+    for (int byte = 0; byte < 256; byte++) {
+        char name[8];
+        size_t n = (size_t)snprintf(name, sizeof name, "<0x%02X>", (unsigned)byte);
+        if (!t->rules.characters)
+            n = np_utf8_encode(np_byte_to_alphabet((uint8_t)byte), (uint8_t *)name);
+        int32_t id = np_tokenizer_find_piece(t, (np_bytes){(uint8_t *)name, n});
+        t->byte_id[byte] = t->rules.characters && !t->rules.byte_tokens ? -1 : id;
+        if (t->rules.characters && id >= 0)
+            t->type[id] = (uint8_t)((t->type[id] & ~NP_TOKEN_TYPE_MASK) | NP_TOKEN_BYTE);
+    }
+}
+
 static neap_status fill_ids(neap_tokenizer *t, const np_vocab *v)
 {
     const int64_t named[] = {v->bos, v->eos, v->eot, v->unk};
@@ -343,11 +364,7 @@ static neap_status fill_ids(neap_tokenizer *t, const np_vocab *v)
             (np_token_type_of(t, (int32_t)id) == NP_TOKEN_CONTROL &&
              np_is_end_name(np_token_piece(t, (int32_t)id))))
             t->type[id] |= NP_TOKEN_END;
-    for (int byte = 0; byte < 256; byte++) {
-        uint8_t letter[4];
-        size_t n = np_utf8_encode(np_byte_to_alphabet((uint8_t)byte), letter);
-        t->byte_id[byte] = find_text(t, (np_bytes){letter, n}, (np_bytes){letter, 0});
-    }
+    fill_bytes(t);
     return NEAP_OK;
 }
 
@@ -464,7 +481,7 @@ neap_status np_tokenizer_begin(neap_context *ctx, const np_vocab *vocab, neap_to
 
 neap_status np_tokenizer_finish(neap_tokenizer *t)
 {
-    if (!t->rules.ignore_merges)
+    if (!t->rules.ignore_merges && !t->rules.characters)
         slots_free(t->ctx, &t->piece_slots);
     return collect_special(t);
 }

@@ -1,4 +1,4 @@
-/* tokenizer.h - byte-level BPE over a vocabulary that lies in a mapped file, or in one block.
+/* tokenizer.h - BPE over bytes or characters, its vocabulary in a mapped file or in one block.
  *
  * The tokenizer keeps for each piece its place in the file, not its bytes; the arrays of np_vocab
  * may go once it is made. Compact tables: 7 bytes a token, 12 bytes and a slot a merge. */
@@ -23,12 +23,22 @@ typedef enum np_token_type { /* the values of `tokenizer.ggml.token_type` */
 
 enum { NP_AFFIX_LIMIT = 8 };
 
+typedef enum np_lead {
+    NP_LEAD_NONE,
+    NP_LEAD_ALWAYS,
+    NP_LEAD_MISSING, /* unless there is one */
+    NP_LEAD_FIRST    /* that, and only where the whole text starts */
+} np_lead;
+
 /* What a tokenizer.json says itself, and a GGUF by the pre-tokenizer's name. */
 typedef struct np_text_rules {
     np_cut cuts[NP_PRETOKENIZER_PATTERNS];
     int n_cuts;
     np_normal_form form;
-    bool space_first;   /* text that starts with no space gets one */
+    np_lead lead;       /* what a text gets in front: a space, or what stands for it */
+    bool characters;    /* pieces are text with U+2581 for a space, not letters that are bytes */
+    bool byte_tokens;   /* with `characters`: "<0xE9>" is a byte of what has no piece */
+    bool strip_first;   /* decoding leaves a space at the very start out */
     bool ignore_merges; /* a word that is a token needs no merges to become it */
     bool fuse_unknown;  /* one unknown token for a run of them in a word */
     bool unk_of_any_type;
@@ -99,7 +109,7 @@ struct neap_tokenizer {
     uint8_t *type;           /* [n_tokens] np_token_type, and flags */
     np_merge *merge;         /* [n_merges] by rank */
     np_slots merge_slots;    /* by left and right id */
-    np_slots piece_slots;    /* by piece; only kept if merges are ignored */
+    np_slots piece_slots;    /* by piece; only kept if words or characters are looked up */
     int32_t *special;        /* [n_special] ids of tokens to find in the text, by their bytes */
     bool special_start[256]; /* first bytes of those */
     int32_t byte_id[256];    /* the token of one byte, or -1 */
@@ -155,6 +165,9 @@ int32_t np_tokenizer_find_word(const neap_tokenizer *t, np_bytes word);
 
 /* Which tokens are looked for in a text. */
 enum { NP_FIND_CONTROL = 1, NP_FIND_EARLY = 2, NP_FIND_LATE = 4, NP_FIND_ALL = 7 };
+
+/* The token with this piece, control tokens aside, or -1. Only with `characters`. */
+int32_t np_tokenizer_find_piece(const neap_tokenizer *t, np_bytes piece);
 
 /* The longest token that is to be found in texts at the start of `text`, or -1. */
 int32_t np_tokenizer_match_special(const neap_tokenizer *t, np_bytes text, unsigned which);
