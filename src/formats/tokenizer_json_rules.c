@@ -350,7 +350,7 @@ neap_status np_tokenizer_json_rules(const np_json_tree *tree, neap_text *pattern
         status = check_decoder(&r, np_json_get(tree, root, "decoder"));
     if (status == NEAP_OK)
         status = read_post_processor(&r, np_json_get(tree, root, "post_processor"));
-    for (int i = 0; i < out->n_cuts; i++)
+    for (int i = 0; i < out->n_cuts && status == NEAP_OK; i++)
         out->cuts[i].pattern.p = (const uint8_t *)patterns->data + r.offset[i];
     return status;
 }
