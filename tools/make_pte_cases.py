@@ -668,7 +668,7 @@ def bad_nodes():
     bad("vid_missing", "EFORMAT", "required", lambda p, g: g.main.raw(14, Table(
         {0: Table({2: ("?", True)}), 1: int_or_vid(1), 2: ("I", 0)})))
     bad("meta_dtype", "EUNSUPPORTED", "tensor 0: there is no dtype for scalar type 7", constant_of(7))
-    bad("meta_dtype_negative", "EUNSUPPORTED", "scalar type -1", constant_of(-1))
+    bad("meta_dtype_negative", "EUNSUPPORTED", "scalar type 255", constant_of(-1))
 
 
 def bad_slots():

@@ -174,7 +174,7 @@ static neap_status read_contents(parse *p, np_fb_table t, uint32_t index, np_pte
 
 static neap_status read_tensor(parse *p, np_fb_table t, uint32_t index, np_pte_value *out)
 {
-    out->tensor.scalar_type = np_fb_i8(p->fb, t, 0, 0);
+    out->tensor.scalar_type = np_fb_u8(p->fb, t, 0, 0);
     out->tensor.known = np_pte_dtype(out->tensor.scalar_type, &out->tensor.dtype);
     const uint8_t dynamism = np_fb_u8(p->fb, t, 8, 0), layout = np_fb_u8(p->fb, t, 7, 0);
     const int32_t offset = np_fb_i32(p->fb, t, 1, 0);
@@ -474,7 +474,6 @@ static neap_status read_header(parse *p, np_bytes file, uint64_t *segment_base)
                            program, data, *segment_base, file.n);
     }
     p->in->fb = np_fb_over((np_bytes){file.p, program});
-    p->fb = &p->in->fb;
     return NEAP_OK;
 }
 
@@ -519,8 +518,8 @@ static neap_status read_data(parse *p, np_fb_table root, uint64_t segment_base)
 
 static neap_status read_program(np_pte *pte, np_bytes file)
 {
-    parse p = {.ctx = pte->ctx, .in = pte->inside};
-    uint64_t segment_base;
+    parse p = {.ctx = pte->ctx, .in = pte->inside, .fb = &pte->inside->fb};
+    uint64_t segment_base = 0;
     neap_status s = read_header(&p, file, &segment_base);
     if (s != NEAP_OK)
         return s;

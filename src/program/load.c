@@ -3,6 +3,7 @@
  * MLXGraph's fields by number: 0 version, 1 to 5 counts of constant, input, output, mutable and
  * temporary tensors, 6 of values, 7 chains, 8 main chain, 9 init chain, 10 input map, 11 output
  * map, 12 mutable buffer map, 13 named slots, 14 tensor meta. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -214,7 +215,7 @@ static neap_status check_static(np_load *l, uint32_t tensor, const np_tensor_met
 /* TensorMeta: 0 shape, 1 scalar_type, 2 dim_order. */
 static neap_status read_meta(np_load *l, np_fb_table t, uint32_t tensor, np_tensor_meta *m)
 {
-    const int scalar_type = np_fb_i8(l->fb, t, 1, 0);
+    const int scalar_type = np_fb_u8(l->fb, t, 1, 0);
     const np_fb_vector shape = np_fb_vector_of(l->fb, t, 0, 4),
                        order = np_fb_vector_of(l->fb, t, 2, 1);
     if (l->fb->fault)
@@ -455,6 +456,7 @@ static neap_status check_writers(np_load *l, const uint32_t *writers)
     uint32_t *queue = np_blocks_array(l->blocks, g->n_chains, sizeof *queue), n = 0;
     if (!seen || !queue)
         return NEAP_ENOMEM;
+    assert(writers);
     queue[n++] = g->main_chain;
     seen[g->main_chain] = true;
     for (uint32_t i = 0; i < n; i++) {
@@ -501,7 +503,7 @@ static neap_status find_graph(neap_context *ctx, np_bytes payload, np_bytes *gra
 
 static neap_status read_graph(np_load *l)
 {
-    uint32_t *writers;
+    uint32_t *writers = NULL;
     l->instruction = UINT32_MAX;
     const np_fb_table root = np_fb_root(l->fb);
     if (l->fb->fault)
@@ -523,7 +525,7 @@ static neap_status read_graph(np_load *l)
 neap_status np_mlx_graph_load(neap_context *ctx, np_bytes payload, np_mlx_graph **out)
 {
     *out = NULL;
-    np_bytes bytes;
+    np_bytes bytes = {0};
     neap_status s = find_graph(ctx, payload, &bytes);
     if (s != NEAP_OK)
         return s;
