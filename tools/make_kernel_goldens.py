@@ -60,9 +60,14 @@ UNARY = {
     "rsqrt": lambda x: 1 / np.sqrt(x), "tanh": np.tanh, "erf": spread(math.erf),
     "sigmoid": spread(logistic),
     "silu": spread(lambda v: times_logistic(v, v)), "gelu": spread(gelu), "gelu_tanh": spread(gelu_tanh),
-    "relu": lambda x: np.maximum(x, 0), "floor": np.floor, "ceil": np.ceil, "round": np.rint}
+    "relu": lambda x: np.maximum(x, 0), "floor": np.floor, "ceil": np.ceil, "round": np.rint,
+    "trunc": np.trunc, "sign": np.sign, "reciprocal": np.reciprocal,
+    **{name: getattr(np, name) for name in (
+        "expm1 log1p log2 log10 sin cos tan arcsin arccos arctan sinh cosh arcsinh arccosh arctanh".split())}}
 BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "pow": np.power,
-          "maximum": np.maximum, "minimum": np.minimum}
+          "maximum": np.maximum, "minimum": np.minimum, "arctan2": np.arctan2, "logaddexp": np.logaddexp,
+          "remainder": np.mod,
+          "floor_divide": lambda a, b: np.floor((a / b).astype(np.float32).astype(np.float64))}
 COMPARE = {"equal": np.equal, "not_equal": np.not_equal, "less": np.less, "less_equal": np.less_equal,
            "greater": np.greater, "greater_equal": np.greater_equal}
 

@@ -11,6 +11,7 @@ File: lines "name dtype rank extents.. offset bytes", an empty line, then the da
 import math
 import re
 import sys
+import warnings
 from pathlib import Path
 
 import gguf
@@ -168,26 +169,81 @@ UNARY_FLOAT = {
     "erf": ERF, "sigmoid": sigmoid, "silu": lambda x: x * sigmoid(x),
     "gelu": lambda x: x / 2 * (1 + ERF(x / math.sqrt(2))),
     "gelu_tanh": lambda x: x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
-    "floor": np.floor, "ceil": np.ceil, "round": np.rint}
+    "reciprocal": np.reciprocal,
+    **{name: getattr(np, name) for name in (
+        "expm1 log1p log2 log10 sin cos tan arcsin arccos arctan sinh cosh arcsinh arccosh "
+        "arctanh").split()}}
 UNARY = {"neg": lambda x: -x, "abs": np.abs, "square": lambda x: x * x,
-         "relu": lambda x: np.maximum(x, x * 0)}
+         "relu": lambda x: np.maximum(x, x * 0), "floor": np.floor, "ceil": np.ceil,
+         "round": np.rint, "trunc": np.trunc, "bitwise_invert": np.invert,
+         "sign": lambda x: x if x.dtype == bool else np.sign(x)}
 BINARY = {"add": np.add, "sub": lambda a, b: a - b, "mul": np.multiply, "maximum": np.maximum,
           "minimum": np.minimum}
-BINARY_FLOAT = {"div": lambda a, b: a / b, "pow": np.power}
+BINARY_FLOAT = {"div": lambda a, b: a / b, "arctan2": np.arctan2, "logaddexp": np.logaddexp}
+BINARY_INTEGER = {"bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or,
+                  "bitwise_xor": np.bitwise_xor, "left_shift": np.left_shift,
+                  "right_shift": np.right_shift}
+TESTS = {"isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite}
 COMPARE = {"equal": np.equal, "not_equal": np.not_equal, "less": np.less,
            "less_equal": np.less_equal, "greater": np.greater, "greater_equal": np.greater_equal}
 LOGIC = {"logical_and": np.logical_and, "logical_or": np.logical_or}
+
+
+def whole_binary(fn, a, b, d):
+    """pow, floor_divide, remainder: NumPy's for floats; Python's integers for the others, 0 where
+    it would raise, and their low bits."""
+    if d in FLOATS:
+        if fn == "floor_divide":
+            return np.floor((a / b).astype(np.float32).astype(np.float64))
+        return np.power(a, b) if fn == "pow" else np.mod(a, b)
+    bits = BITS.get(d, 1)
+    a, b = np.broadcast_arrays(a, b)
+
+    def one(u, v):
+        if fn == "pow":
+            r = 0 if v < 0 else pow(u, v, 1 << bits)
+        elif v == 0:
+            r = 0
+        else:
+            r = u // v if fn == "floor_divide" else u % v
+        r &= (1 << bits) - 1
+        return r - (1 << bits) if d[0] == "i" and r >> (bits - 1) else r
+
+    flat = [one(int(u), int(v)) for u, v in zip(a.ravel(), b.ravel())]
+    return np.array(flat, dtype=NATIVE[d]).reshape(a.shape)
+
+
+def round_decimals(a, p):
+    """As it is defined: in float32, and back; integers change for negative decimals only."""
+    d = int(p["d"])
+    if a.dtype not in FLOATS and (d >= 0 or a.dtype == "bool"):
+        return a
+    up, down = np.float32(10.0 ** d), np.float32(10.0 ** -d)
+    v = np.rint(a.v.astype(np.float32) * up) * down
+    return cast(A(v.astype(np.float64), "f32"), a.dtype)
 
 
 def elementwise(fn, x):
     if fn in UNARY_FLOAT:
         (v,), d = common(x, True)
         return A(UNARY_FLOAT[fn](v), d)
+    if fn in ("floor", "ceil", "round", "trunc") and x[0].dtype not in FLOATS:
+        return x[0]
+    if fn in TESTS:
+        return A(TESTS[fn](x[0].v), "bool")
     if fn in UNARY:
         return A(UNARY[fn](x[0].v), x[0].dtype)
     if fn in BINARY_FLOAT:
         v, d = common(x, True)
         return A(BINARY_FLOAT[fn](*v), d)
+    if fn in ("pow", "floor_divide", "remainder"):
+        (a, b), d = common(x)
+        return A(whole_binary(fn, a, b, d), d)
+    if fn in BINARY_INTEGER:
+        v, d = common(x)
+        if "shift" in fn and d == "bool":
+            v, d = [u.astype(np.uint8) for u in v], "u8"
+        return A(BINARY_INTEGER[fn](*v), d)
     if fn in BINARY:
         v, d = common(x)
         return A(BINARY[fn](*v), d)
@@ -219,9 +275,39 @@ def reduction(fn, x, p):
         if a.v.size == 0:  # NumPy refuses an empty axis also where the result is empty
             return A(np.sum(a.v, axis=axis, keepdims=keep), a.dtype)
         return A(getattr(np, fn)(a.v, axis=axis, keepdims=keep), a.dtype)
-    if fn == "argmax":
-        return A(np.argmax(a.v, axis=axis, keepdims=keep), "i32")
+    if fn in ("argmax", "argmin"):
+        return A(getattr(np, fn)(a.v, axis=axis, keepdims=keep), "i32")
+    if fn in ("argmax_all", "argmin_all"):
+        return A(getattr(np, fn[:6])(a.v, keepdims=keep), "i32")
+    if fn.endswith("_axes") and fn != "swap_axes":
+        return over_axes(fn[:-5], a, tuple(ints(p, "axes")) or None, keep, int(p.get("ddof", 0)))
     return None
+
+
+def over_axes(fn, a, axes, keep, ddof):
+    """MLX's dtypes."""
+    how = {"axis": axes, "keepdims": keep}
+    if fn in ("any", "all"):
+        return A(getattr(np, fn)(a.v != 0, **how), "bool")
+    if fn in ("max", "min"):
+        return A(getattr(np, fn)(a.v, **how), a.dtype)
+    if fn in ("sum", "prod"):
+        d = a.dtype if a.dtype in FLOATS or a.dtype == "i64" else "u32" if a.dtype[0] == "u" else "i32"
+        v = a.v if a.dtype in FLOATS else a.v.astype(np.int64)
+        with np.errstate(over="ignore"):
+            r = np.asarray(getattr(np, fn)(v, **how))
+        return A(r if a.dtype in FLOATS else r.astype(NATIVE[d]), d)
+    f = a if a.dtype in FLOATS else cast(a, "f32")
+    if fn == "logsumexp":
+        if f.v.size == 0:
+            return A(np.sum(f.v, **how) - np.inf, f.dtype)
+        top = np.max(f.v, axis=axes, keepdims=True)
+        safe = np.where(np.isinf(top), 0, top)
+        r = np.log(np.sum(np.exp(f.v - safe), axis=axes, keepdims=True)) + safe
+        return A(r if keep else np.squeeze(r, tuple(range(r.ndim)) if axes is None else axes), f.dtype)
+    if fn == "mean":
+        return A(np.mean(f.v, **how), f.dtype)
+    return A(getattr(np, fn)(f.v, ddof=ddof, **how), f.dtype)
 
 
 def rows(fn, x, p):
@@ -629,6 +715,8 @@ def expected(fn, x, p, dtype):
         return elementwise("minimum", [y, x[2]]) if fn == "clip" else y
     if fn == "cast":
         return cast(x[0], p["to"])
+    if fn == "round_decimals":
+        return round_decimals(x[0], p)
     if fn in ("softmax", "rms_norm", "layer_norm"):
         return rows(fn, x, p)
     if fn == "rope":
@@ -712,6 +800,7 @@ def main():
             if v is not None:
                 add(f"{key}/{part}", "u8", np.ascontiguousarray(v).view(np.uint8))
     count = 0
+    warnings.simplefilter("ignore", RuntimeWarning)  # means of nothing
     with np.errstate(all="ignore"):
         for fn, label, dtypes, inputs, p in cases():
             for dtype in dtypes:

@@ -13,7 +13,7 @@ extern "C" {
 
 /* ---- elementwise ---------------------------------------------------------------------------- */
 NEAP_API neap_array *neap_neg(neap_array *x);
-NEAP_API neap_array *neap_abs(neap_array *x);
+NEAP_API neap_array *neap_abs(neap_array *x); /* not for bool */
 NEAP_API neap_array *neap_square(neap_array *x);
 /* Float results; integers and bool are taken as f32. */
 NEAP_API neap_array *neap_exp(neap_array *x);
@@ -26,15 +26,47 @@ NEAP_API neap_array *neap_sigmoid(neap_array *x);
 NEAP_API neap_array *neap_silu(neap_array *x);
 NEAP_API neap_array *neap_gelu(neap_array *x);      /* exact, with erf */
 NEAP_API neap_array *neap_gelu_tanh(neap_array *x); /* the tanh approximation */
-NEAP_API neap_array *neap_relu(neap_array *x);
+NEAP_API neap_array *neap_reciprocal(neap_array *x);
+NEAP_API neap_array *neap_expm1(neap_array *x); /* e^x - 1 */
+NEAP_API neap_array *neap_log1p(neap_array *x); /* log(1 + x) */
+NEAP_API neap_array *neap_log2(neap_array *x);
+NEAP_API neap_array *neap_log10(neap_array *x);
+NEAP_API neap_array *neap_sin(neap_array *x); /* radians, of any size */
+NEAP_API neap_array *neap_cos(neap_array *x);
+NEAP_API neap_array *neap_tan(neap_array *x);
+NEAP_API neap_array *neap_arcsin(neap_array *x);
+NEAP_API neap_array *neap_arccos(neap_array *x);
+NEAP_API neap_array *neap_arctan(neap_array *x);
+NEAP_API neap_array *neap_sinh(neap_array *x);
+NEAP_API neap_array *neap_cosh(neap_array *x);
+NEAP_API neap_array *neap_arcsinh(neap_array *x);
+NEAP_API neap_array *neap_arccosh(neap_array *x);
+NEAP_API neap_array *neap_arctanh(neap_array *x);
+NEAP_API neap_array *neap_relu(neap_array *x); /* x's own dtype, not bool */
+/* Integers and bool stay as they are. */
 NEAP_API neap_array *neap_floor(neap_array *x);
 NEAP_API neap_array *neap_ceil(neap_array *x);
 NEAP_API neap_array *neap_round(neap_array *x); /* halves to even */
+NEAP_API neap_array *neap_trunc(neap_array *x);
+/* round(x 10^d) (1 / 10^d) in f32; d in -38 .. 38. Integers change only where d < 0. */
+NEAP_API neap_array *neap_round_decimals(neap_array *x, int decimals);
+NEAP_API neap_array *neap_sign(neap_array *x); /* -1, 0 or 1 of x's dtype; NaN stays */
+/* bool results */
+NEAP_API neap_array *neap_isnan(neap_array *x);
+NEAP_API neap_array *neap_isinf(neap_array *x);
+NEAP_API neap_array *neap_isfinite(neap_array *x);
 NEAP_API neap_array *neap_add(neap_array *a, neap_array *b);
 NEAP_API neap_array *neap_sub(neap_array *a, neap_array *b); /* not for bool */
 NEAP_API neap_array *neap_mul(neap_array *a, neap_array *b);
 NEAP_API neap_array *neap_div(neap_array *a, neap_array *b);     /* true division: floats */
-NEAP_API neap_array *neap_pow(neap_array *a, neap_array *b);     /* floats */
+/* Integers: exact, wraps, 0 for a negative exponent. */
+NEAP_API neap_array *neap_pow(neap_array *a, neap_array *b);
+/* floor(a / b). Integers as in Python, but x // 0 = 0. */
+NEAP_API neap_array *neap_floor_divide(neap_array *a, neap_array *b);
+/* a - b floor(a / b), exactly: it has b's sign. Floats as numpy.mod; integers mod 0 = 0. */
+NEAP_API neap_array *neap_remainder(neap_array *a, neap_array *b);
+NEAP_API neap_array *neap_arctan2(neap_array *a, neap_array *b);   /* the angle of (b, a) */
+NEAP_API neap_array *neap_logaddexp(neap_array *a, neap_array *b); /* log(e^a + e^b) */
 NEAP_API neap_array *neap_maximum(neap_array *a, neap_array *b); /* NaN wins */
 NEAP_API neap_array *neap_minimum(neap_array *a, neap_array *b);
 /* Comparisons and logic give bool. */
@@ -47,6 +79,14 @@ NEAP_API neap_array *neap_greater_equal(neap_array *a, neap_array *b);
 NEAP_API neap_array *neap_logical_and(neap_array *a, neap_array *b);
 NEAP_API neap_array *neap_logical_or(neap_array *a, neap_array *b);
 NEAP_API neap_array *neap_logical_not(neap_array *x);
+/* Integers and bool only. Shifts take bool as u8; by the width or more, or by a negative number,
+ * every bit is shifted out. */
+NEAP_API neap_array *neap_bitwise_and(neap_array *a, neap_array *b);
+NEAP_API neap_array *neap_bitwise_or(neap_array *a, neap_array *b);
+NEAP_API neap_array *neap_bitwise_xor(neap_array *a, neap_array *b);
+NEAP_API neap_array *neap_bitwise_invert(neap_array *x); /* bool: not */
+NEAP_API neap_array *neap_left_shift(neap_array *a, neap_array *b);
+NEAP_API neap_array *neap_right_shift(neap_array *a, neap_array *b); /* the sign comes in */
 /* condition ? a : b; the condition is taken as bool. */
 NEAP_API neap_array *neap_where(neap_array *condition, neap_array *a, neap_array *b);
 /* min(max(x, low), high); either bound may be NULL. */
@@ -64,8 +104,28 @@ NEAP_API neap_array *neap_max(neap_array *x, int axis, unsigned flags);
 NEAP_API neap_array *neap_min(neap_array *x, int axis, unsigned flags);
 NEAP_API neap_array *neap_argmax(neap_array *x, int axis,
                                  unsigned flags); /* i32; first of equals */
+NEAP_API neap_array *neap_argmin(neap_array *x, int axis, unsigned flags); /* NaN is the smallest */
 /* Over every axis: a 0-d array. */
 NEAP_API neap_array *neap_sum_all(neap_array *x);
+/* The place in row-major order. */
+NEAP_API neap_array *neap_argmax_all(neap_array *x, unsigned flags);
+NEAP_API neap_array *neap_argmin_all(neap_array *x, unsigned flags);
+/* Over n axes, each named once (NEAP_ESHAPE); n = 0: over all. Sums and products of integers of up
+ * to 32 bits and of bool are i32 or u32 (they wrap), as in MLX; any and all give bool. Of no
+ * elements: 0, 1, false, true, NaN (mean, var, std), -inf (logsumexp); NEAP_ESHAPE for max and min.
+ */
+NEAP_API neap_array *neap_sum_axes(neap_array *x, int n, const int *axes, unsigned flags);
+NEAP_API neap_array *neap_prod_axes(neap_array *x, int n, const int *axes, unsigned flags);
+NEAP_API neap_array *neap_mean_axes(neap_array *x, int n, const int *axes, unsigned flags);
+NEAP_API neap_array *neap_max_axes(neap_array *x, int n, const int *axes, unsigned flags);
+NEAP_API neap_array *neap_min_axes(neap_array *x, int n, const int *axes, unsigned flags);
+NEAP_API neap_array *neap_any_axes(neap_array *x, int n, const int *axes, unsigned flags);
+NEAP_API neap_array *neap_all_axes(neap_array *x, int n, const int *axes, unsigned flags);
+/* Squared distances from the mean, summed, over count - ddof; and its root. Integers as f32. */
+NEAP_API neap_array *neap_var_axes(neap_array *x, int n, const int *axes, int ddof, unsigned flags);
+NEAP_API neap_array *neap_std_axes(neap_array *x, int n, const int *axes, int ddof, unsigned flags);
+/* log(sum(e^x)), without overflow. */
+NEAP_API neap_array *neap_logsumexp_axes(neap_array *x, int n, const int *axes, unsigned flags);
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 /* A row of only -inf gives zeros. */

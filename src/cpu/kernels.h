@@ -33,6 +33,8 @@ typedef struct np_reduce_args {
     int64_t outer_stride, stride, inner_stride;
 } np_reduce_args;
 typedef void (*np_reduce_fn)(const np_reduce_args *args);
+/* Squared distances from the mean, summed, over n - ddof (0 if that is negative); its root if wanted. */
+typedef void (*np_var_fn)(const np_reduce_args *args, int64_t ddof, bool root);
 
 typedef struct np_rows_args {
     void *out;
@@ -208,9 +210,13 @@ typedef struct np_span_kernels {
 typedef struct np_row_kernels {
     np_reduce_fn sum[NEAP_DTYPE_SPAN];    /* floats -> same dtype with f32 inside; ints, bool -> i64 */
     np_reduce_fn mean[NEAP_DTYPE_SPAN];   /* floats only */
+    np_reduce_fn prod[NEAP_DTYPE_SPAN];   /* as sum */
     np_reduce_fn max[NEAP_DTYPE_SPAN];    /* NaN wins */
     np_reduce_fn min[NEAP_DTYPE_SPAN];
     np_reduce_fn argmax[NEAP_DTYPE_SPAN]; /* -> i32, the first of equals; NaN counts as the largest */
+    np_reduce_fn argmin[NEAP_DTYPE_SPAN]; /* NaN counts as the smallest */
+    np_var_fn var[NEAP_DTYPE_SPAN];       /* floats only; two passes: the exact mean first */
+    np_reduce_fn logsumexp[NEAP_DTYPE_SPAN]; /* floats only; -inf for no elements */
     np_rows_fn softmax[NEAP_DTYPE_SPAN];  /* a row of only -inf gives zeros */
     np_rows_fn rms_norm[NEAP_DTYPE_SPAN];
     np_rows_fn layer_norm[NEAP_DTYPE_SPAN]; /* two passes: exact mean, then squared distances */

@@ -5,6 +5,7 @@
 
 #include "cpu/reduce.inc"
 #include "cpu/rows.inc"
+#include "cpu/moments.inc"
 #include "cpu/rope.inc"
 
-const np_row_kernels NP_FAMILY_TABLE(row) = {NP_REDUCE_ROWS NP_ROWS_ROWS NP_ROPE_ROWS};
+const np_row_kernels NP_FAMILY_TABLE(row) = {NP_REDUCE_ROWS NP_MOMENTS_ROWS NP_ROWS_ROWS NP_ROPE_ROWS};

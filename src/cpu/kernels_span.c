@@ -4,4 +4,7 @@
 
 #include "cpu/elementwise.inc"
 
-const np_span_kernels NP_FAMILY_TABLE(span) = {NP_ELEMENTWISE_ROWS};
+const np_span_kernels NP_FAMILY_TABLE(span) = {
+#include "cpu/elementwise.def"
+    .where = {[1] = np_where_8, [2] = np_where_16, [4] = np_where_32, [8] = np_where_64},
+    NP_CAST_ROWS};

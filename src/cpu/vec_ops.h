@@ -35,6 +35,14 @@ NP_INLINE vf np_op_relu(vf u) { return vf_max(vf_zero(), u); } /* NaN stays */
 NP_INLINE vf np_op_floor(vf u) { return vf_floor(u); }
 NP_INLINE vf np_op_ceil(vf u) { return np_vf_neg(vf_floor(np_vf_neg(u))); }
 NP_INLINE vf np_op_round(vf u) { return vf_round(u); }
+NP_INLINE vf np_op_trunc(vf u) { return np_vf_with_sign(vf_floor(vf_abs(u)), u); }
+NP_INLINE vf np_op_sign(vf u) /* 0 of -0; NaN stays */
+{
+    vf one = vf_set1(1.0f), r = vf_select(vf_lt(u, vf_zero()), vf_set1(-1.0f), vf_add(u, vf_zero()));
+    return vf_select(vf_lt(vf_zero(), u), one, r);
+}
+NP_INLINE vf np_op_reciprocal(vf u) { return vf_div(vf_set1(1.0f), u); }
+NP_INLINE vf np_op_floor_divide(vf u, vf v) { return vf_floor(vf_div(u, v)); }
 NP_INLINE vf np_op_add(vf u, vf v) { return vf_add(u, v); }
 NP_INLINE vf np_op_sub(vf u, vf v) { return vf_sub(u, v); }
 NP_INLINE vf np_op_mul(vf u, vf v) { return vf_mul(u, v); }

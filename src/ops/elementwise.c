@@ -1,11 +1,14 @@
 /* elementwise.c - the ops that work on one element at a time, built from the rows of
- * cpu/elementwise.def; where, cast and clip.
+ * cpu/elementwise.def; where, cast and what is made of others.
  *
  * A builder brings its inputs to one dtype with casts and to one shape with views, so that a run
  * sees operands of the result's shape. */
+#include <math.h>
+#include <stdlib.h>
+
 #include "ops/support.h"
 
-typedef enum np_operands { FLOAT, NUMBER, ALL, BOOL } np_operands;
+typedef enum np_operands { FLOAT, NUMBER, ALL, BOOL, INTEGER, WHOLE, FRACTION } np_operands;
 
 /* ---- building ------------------------------------------------------------------------------- */
 
@@ -17,10 +20,12 @@ static bool computed(const char *op, neap_array *const *in, uint32_t n, np_opera
         *d = NEAP_BOOL;
     else if (operands == FLOAT && !np_is_float(*d))
         *d = NEAP_F32;
-    else if (operands == NUMBER && *d == NEAP_BOOL) {
-        np_refuse(op, n, in, NEAP_EDTYPE, "not for bool");
-        return false;
-    }
+    else if (operands == WHOLE && *d == NEAP_BOOL)
+        *d = NEAP_U8;
+    else if (operands == NUMBER && *d == NEAP_BOOL)
+        return np_refuse(op, n, in, NEAP_EDTYPE, "not for bool") != NULL;
+    else if ((operands == INTEGER || operands == WHOLE) && np_is_float(*d))
+        return np_refuse(op, n, in, NEAP_EDTYPE, "integers only") != NULL;
     return true;
 }
 
@@ -43,6 +48,8 @@ static neap_array *build(const np_op *op, uint32_t n, neap_array *const *in, np_
     if (!np_ready(n, in) || !np_promote_all(op->name, n, in, &d) ||
         !computed(op->name, in, n, operands, &d))
         return NULL;
+    if (operands == FRACTION && !np_is_float(d))
+        return in[0];
     return node(op, n, in, 0, d);
 }
 
@@ -139,7 +146,7 @@ static neap_status run_binary(const np_call *c, const np_binary_fn *table)
 #undef NP_BINARY
 #undef NP_COMPARE
 
-/* ---- where, cast, clip ---------------------------------------------------------------------- */
+/* ---- where, cast ---------------------------------------------------------------------------- */
 
 static bool where_infer(neap_array *out)
 {
@@ -204,6 +211,8 @@ neap_array *neap_cast(neap_array *x, neap_dtype dtype)
     return np_node(&np_op_cast, 1, &x, &attr, sizeof attr);
 }
 
+/* ---- made of others ------------------------------------------------------------------------- */
+
 neap_array *neap_clip(neap_array *x, neap_array *low, neap_array *high)
 {
     if (!np_ready(1, &x))
@@ -211,4 +220,50 @@ neap_array *neap_clip(neap_array *x, neap_array *low, neap_array *high)
     if (low)
         x = neap_maximum(x, low);
     return high ? neap_minimum(x, high) : x;
+}
+
+/* In f32 throughout, so that a 16-bit x is rounded to its dtype once. */
+neap_array *neap_round_decimals(neap_array *x, int decimals)
+{
+    if (!np_ready(1, &x) || !np_plain_dtype("round_decimals", x))
+        return NULL;
+    if (decimals < -38 || decimals > 38)
+        return np_refuse("round_decimals", 1, &x, NEAP_EINVAL, "%d decimals, the limit is 38",
+                         decimals);
+    if (decimals == 0 || x->dtype == NEAP_BOOL || (decimals > 0 && !np_is_float(x->dtype)))
+        return neap_round(x);
+    double scale = 1;
+    for (int i = abs(decimals); i > 0; i--)
+        scale *= 10;
+    scale = decimals > 0 ? scale : 1 / scale;
+    neap_array *y = neap_mul(neap_cast(x, NEAP_F32), neap_scalar(NEAP_F32, scale));
+    y = neap_mul(neap_round(y), neap_scalar(NEAP_F32, 1 / scale));
+    return neap_cast(y, (neap_dtype)x->dtype);
+}
+
+neap_array *neap_isnan(neap_array *x)
+{
+    return neap_not_equal(x, x);
+}
+
+/* |x| compared with infinity, which only floats have. */
+static neap_array *against_infinity(const char *op, neap_array *x,
+                                    neap_array *(*compare)(neap_array *a, neap_array *b))
+{
+    if (!np_ready(1, &x) || !np_plain_dtype(op, x))
+        return NULL;
+    neap_dtype d = (neap_dtype)x->dtype;
+    if (!np_is_float(d))
+        return compare == neap_equal ? neap_not_equal(x, x) : neap_equal(x, x);
+    return compare(neap_abs(x), neap_scalar(d, INFINITY));
+}
+
+neap_array *neap_isinf(neap_array *x)
+{
+    return against_infinity("isinf", x, neap_equal);
+}
+
+neap_array *neap_isfinite(neap_array *x)
+{
+    return against_infinity("isfinite", x, neap_less);
 }

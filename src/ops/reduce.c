@@ -1,13 +1,14 @@
-/* reduce.c - sum, mean, max, min, argmax over one axis; sum over all.
+/* reduce.c - reductions over one axis; sum over all. Over several axes: reduce_axes.c.
  *
  * The kernel's tree of additions follows the index along the axis alone, so lanes share out the
  * other dimensions only, and neither strides nor lanes change a bit. */
 #include <string.h>
 
-#include "ops/support.h"
+#include "ops/reduce.h"
 
 typedef struct np_reduce_attr {
     int32_t axis, keepdims;
+    int64_t ddof; /* of var and std */
 } np_reduce_attr;
 
 /* ---- shapes --------------------------------------------------------------------------------- */
@@ -75,6 +76,9 @@ static bool argmax_infer(neap_array *out)
 
 typedef struct np_reduce_job {
     np_reduce_fn fn;
+    np_var_fn var; /* instead of fn */
+    int64_t ddof;
+    bool root;
     np_reduce_args args; /* outer and inner are the last dimensions that make one dense block */
     int rest;            /* dimensions before them */
     int64_t shape[NEAP_MAX_RANK];
@@ -110,7 +114,10 @@ static void reduce_lane(void *arg, int lane, int lanes)
     for (; first < last; first++) {
         a.out = (uint8_t *)job->args.out + (at[0] + to) * job->out_size;
         a.x = (const uint8_t *)job->args.x + (at[1] + from) * job->x_size;
-        job->fn(&a);
+        if (job->var)
+            job->var(&a, job->ddof, job->root);
+        else
+            job->fn(&a);
         np_index_next(job->rest, job->shape, index, 2, at, strides);
     }
 }
@@ -163,12 +170,13 @@ static bool kept_dimensions(const np_call *c, np_reduce_job *job, np_copy *sprea
     return repeats;
 }
 
-static neap_status run_reduce(const np_call *c, const np_reduce_fn *table, bool extreme)
+/* job: its kernel. extreme: there is no result without elements, and equal ones count once. */
+static neap_status run_job(const np_call *c, np_reduce_job job, bool extreme)
 {
     const np_reduce_attr *attr = c->attr;
     const np_operand *x = c->in[0], *out = c->out;
-    np_reduce_job job = {.fn = table[x->dtype], .out_size = np_element_bytes(out->dtype),
-                         .x_size = np_element_bytes(x->dtype)};
+    job.out_size = np_element_bytes(out->dtype);
+    job.x_size = np_element_bytes(x->dtype);
     job.args = (np_reduce_args){.out = out->data, .x = x->data, .outer = 1, .inner = 1,
                                 .n = x->shape[attr->axis], .stride = x->strides[attr->axis]};
     np_copy spread;
@@ -190,21 +198,34 @@ static neap_status run_reduce(const np_call *c, const np_reduce_fn *table, bool 
     return NEAP_OK;
 }
 
+static neap_status run_reduce(const np_call *c, const np_reduce_fn *table, bool extreme)
+{
+    return run_job(c, (np_reduce_job){.fn = table[c->in[0]->dtype]}, extreme);
+}
+
+static neap_status run_var(const np_call *c, bool root)
+{
+    const np_reduce_attr *attr = c->attr;
+    np_reduce_job job = {.var = c->ctx->kernels->row->var[c->in[0]->dtype], .ddof = attr->ddof,
+                         .root = root};
+    return run_job(c, job, false);
+}
+
 /* ---- the ops -------------------------------------------------------------------------------- */
 
 #define REDUCTION(op, shape_rule, extreme, reason)                                                 \
     static neap_status op##_run(const np_call *c)                                                  \
     {                                                                                              \
-        return run_reduce(c, c->ctx->kernels->row->op, extreme);                                        \
+        return run_reduce(c, c->ctx->kernels->row->op, extreme);                                   \
     }                                                                                              \
     const np_op np_op_##op = {.name = #op, .arity = 1, .infer = shape_rule, .run = op##_run,       \
                               .absorbs_extent = true, .no_grad = reason};                          \
     neap_array *neap_##op(neap_array *x, int axis, unsigned flags)                                 \
     {                                                                                              \
-        return build(&np_op_##op, x, axis, flags);                                                 \
+        return np_reduce_axis(&np_op_##op, x, axis, 0, flags);                                     \
     }
 
-static neap_array *build(const np_op *op, neap_array *x, int axis, unsigned flags)
+neap_array *np_reduce_axis(const np_op *op, neap_array *x, int axis, int64_t ddof, unsigned flags)
 {
     np_reduce_attr attr;
     int a;
@@ -214,6 +235,7 @@ static neap_array *build(const np_op *op, neap_array *x, int axis, unsigned flag
     if (flags & ~(unsigned)NEAP_KEEPDIMS)
         return np_refuse(op->name, 1, &x, NEAP_EINVAL, "flags %u", flags);
     attr.axis = a;
+    attr.ddof = ddof;
     attr.keepdims = (flags & NEAP_KEEPDIMS) != 0;
     return np_node(op, 1, &x, &attr, sizeof attr);
 }
@@ -222,20 +244,27 @@ REDUCTION(sum, sum_infer, false, NULL)
 REDUCTION(max, max_infer, true, NULL)
 REDUCTION(min, max_infer, true, NULL)
 REDUCTION(argmax, argmax_infer, true, "integer result")
+REDUCTION(argmin, argmax_infer, true, "integer result")
 
-static neap_status mean_run(const np_call *c)
-{
-    return run_reduce(c, c->ctx->kernels->row->mean, false);
-}
-
-const np_op np_op_mean = {.name = "mean", .arity = 1, .infer = mean_infer, .run = mean_run,
-                          .absorbs_extent = true};
+/* The rest is built by reduce_axes.c alone. */
+#define NODE(op, shape_rule, call)                                                                 \
+    static neap_status op##_run(const np_call *c)                                                  \
+    {                                                                                              \
+        return call;                                                                               \
+    }                                                                                              \
+    const np_op np_op_##op = {.name = #op, .arity = 1, .infer = shape_rule, .run = op##_run,       \
+                              .absorbs_extent = true};
+NODE(prod, sum_infer, run_reduce(c, c->ctx->kernels->row->prod, false))
+NODE(logsumexp, mean_infer, run_reduce(c, c->ctx->kernels->row->logsumexp, false))
+NODE(var, mean_infer, run_var(c, false))
+NODE(std, mean_infer, run_var(c, true))
+NODE(mean, mean_infer, run_reduce(c, c->ctx->kernels->row->mean, false))
 
 neap_array *neap_mean(neap_array *x, int axis, unsigned flags)
 {
     if (np_ready(1, &x) && np_plain_dtype("mean", x) && !np_is_float(x->dtype))
         x = neap_cast(x, NEAP_F32);
-    return build(&np_op_mean, x, axis, flags);
+    return np_reduce_axis(&np_op_mean, x, axis, 0, flags);
 }
 
 neap_array *neap_sum_all(neap_array *x)

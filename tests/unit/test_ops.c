@@ -47,6 +47,70 @@ REDUCTION(mean)
 REDUCTION(max)
 REDUCTION(min)
 REDUCTION(argmax)
+REDUCTION(argmin)
+
+/* axes: none named = all. */
+static int axes_of(const row_input *r, int *axes)
+{
+    int64_t given[10];
+    int n = list(r->params, "axes", given);
+    for (int i = 0; i < n; i++)
+        axes[i] = (int)given[i];
+    return n;
+}
+
+#define OVER_AXES(op)                                                                   \
+    static neap_array *build_##op##_axes(row_input *r)                                  \
+    {                                                                                   \
+        int axes[10], n = axes_of(r, axes);                                             \
+        return neap_##op##_axes(r->in[0], n, axes, (unsigned)whole(r->params, "keep")); \
+    }
+OVER_AXES(sum)
+OVER_AXES(prod)
+OVER_AXES(mean)
+OVER_AXES(max)
+OVER_AXES(min)
+OVER_AXES(any)
+OVER_AXES(all)
+OVER_AXES(logsumexp)
+
+static neap_array *build_var_axes(row_input *r)
+{
+    int axes[10], n = axes_of(r, axes);
+    return neap_var_axes(r->in[0], n, axes, whole(r->params, "ddof"),
+                         (unsigned)whole(r->params, "keep"));
+}
+
+static neap_array *build_std_axes(row_input *r)
+{
+    int axes[10], n = axes_of(r, axes);
+    return neap_std_axes(r->in[0], n, axes, whole(r->params, "ddof"),
+                         (unsigned)whole(r->params, "keep"));
+}
+
+static neap_array *build_argmax_all(row_input *r)
+{
+    return neap_argmax_all(r->in[0], (unsigned)whole(r->params, "keep"));
+}
+
+static neap_array *build_argmin_all(row_input *r)
+{
+    return neap_argmin_all(r->in[0], (unsigned)whole(r->params, "keep"));
+}
+
+#define UNARY(op)                               \
+    static neap_array *build_##op(row_input *r) \
+    {                                           \
+        return neap_##op(r->in[0]);             \
+    }
+UNARY(isnan)
+UNARY(isinf)
+UNARY(isfinite)
+
+static neap_array *build_round_decimals(row_input *r)
+{
+    return neap_round_decimals(r->in[0], whole(r->params, "d"));
+}
 
 static neap_array *build_sum_all(row_input *r) { return neap_sum_all(r->in[0]); }
 static neap_array *build_where(row_input *r) { return neap_where(r->in[0], r->in[1], r->in[2]); }
@@ -412,7 +476,11 @@ static const struct {
 #undef NP_BINARY
 #undef NP_COMPARE
 #define ROW(name) {#name, build_##name}
-    ROW(sum), ROW(mean), ROW(max), ROW(min), ROW(argmax), ROW(sum_all), ROW(where), ROW(clip),
+    ROW(sum), ROW(mean), ROW(max), ROW(min), ROW(argmax), ROW(sum_all), ROW(argmin),
+    ROW(argmax_all), ROW(argmin_all), ROW(sum_axes), ROW(prod_axes), ROW(mean_axes), ROW(max_axes),
+    ROW(min_axes), ROW(any_axes), ROW(all_axes), ROW(var_axes), ROW(std_axes), ROW(logsumexp_axes),
+    ROW(isnan),
+    ROW(isinf), ROW(isfinite), ROW(round_decimals), ROW(where), ROW(clip),
     ROW(clip_low), ROW(cast), ROW(softmax), ROW(rms_norm), ROW(layer_norm), ROW(rope),
     ROW(attention), ROW(conv), ROW(matmul), ROW(addmm), ROW(linear), ROW(linear_q),
     ROW(take_q), ROW(quantized_matmul), ROW(dequantize), ROW(linear_decoded), ROW(embedding_decoded),

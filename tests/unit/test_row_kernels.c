@@ -41,6 +41,8 @@ static void test_every_row_is_there(void **state)
             bool real = any && info->class_ == NEAP_CLASS_FLOAT;
             assert_true((*k)->row->sum[t] ? any : !any);
             assert_true((*k)->row->max[t] && (*k)->row->min[t] && (*k)->row->argmax[t] ? any : !any);
+            assert_true((*k)->row->prod[t] && (*k)->row->argmin[t] ? any : !any);
+            assert_true((*k)->row->var[t] && (*k)->row->logsumexp[t] ? real : !real);
             assert_true((*k)->row->mean[t] && (*k)->row->softmax[t] && (*k)->row->rms_norm[t] ? real : !real);
             assert_true((*k)->row->layer_norm[t] && (*k)->row->rope[t] ? real : !real);
         }
@@ -94,36 +96,63 @@ static const int64_t shapes[][3] = {{1, 1, 1},    {2, 3, 1},     {3, 5, 7},    {
                                     {1, 2048, 5}, {1, 2049, 20}, {1, 5000, 2}, {3, 2, 100}};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-static np_reduce_fn reduction(const np_kernels *k, int which, neap_dtype t)
+enum { SUM, MEAN, MAX, MIN, ARGMAX, ARGMIN, PROD, VAR, STD, LOGSUMEXP, REDUCTIONS };
+static const char *const reduction_names[] = {"sum",    "mean", "max", "min", "argmax",
+                                              "argmin", "prod", "var", "std", "logsumexp"};
+
+static bool floats_only(int which)
 {
-    np_reduce_fn all[] = {k->row->sum[t], k->row->mean[t], k->row->max[t], k->row->min[t], k->row->argmax[t]};
-    return all[which];
+    return which == MEAN || which >= VAR;
 }
-static const char *const reduction_names[] = {"sum", "mean", "max", "min", "argmax"};
+
+static void reduce(const np_kernels *k, int which, neap_dtype t, const np_reduce_args *args)
+{
+    const np_row_kernels *r = k->row;
+    np_reduce_fn all[] = {[SUM] = r->sum[t], [MEAN] = r->mean[t], [MAX] = r->max[t],
+                          [MIN] = r->min[t], [ARGMAX] = r->argmax[t], [ARGMIN] = r->argmin[t],
+                          [PROD] = r->prod[t], [LOGSUMEXP] = r->logsumexp[t]};
+    if (which == VAR || which == STD)
+        r->var[t](args, 1, which == STD);
+    else
+        all[which](args);
+}
 
 /* The exact result in long double. */
 static long double reduce_right(int which, neap_dtype t, const void *x, int64_t n, int64_t inner)
 {
-    long double sum = 0, best = 0;
+    long double sum = 0, best = 0, product = 1, spread = 0, powers = 0;
     int64_t at = 0;
+    bool least = which == MIN || which == ARGMIN;
     for (int64_t i = 0; i < n; i++) {
         long double v = element(t, x, i * inner);
         sum += v;
-        bool better = which == 3 ? v < best : v > best;
+        product *= v;
+        bool better = least ? v < best : v > best;
         if (i == 0 || better || (isnan(v) && !isnan(best)))
             best = v, at = i;
     }
-    return which == 0 ? sum : which == 1 ? sum / n : which == 4 ? (long double)at : best;
+    for (int64_t i = 0; i < n; i++) {
+        long double v = element(t, x, i * inner);
+        spread += (v - sum / n) * (v - sum / n);
+        powers += expl(v - best);
+    }
+    spread = n > 1 ? spread / (n - 1) : (long double)NAN;
+    const long double all[] = {sum, sum / n, best,   best,          at,
+                               at,  product, spread, sqrtl(spread), best + logl(powers)};
+    return all[which];
 }
 
 static neap_dtype result_type(int which, neap_dtype t)
 {
     bool real = neap_dtype_describe(t)->class_ == NEAP_CLASS_FLOAT;
-    return which == 4 ? NEAP_I32 : which == 0 && !real ? NEAP_I64 : t;
+    if (which == ARGMAX || which == ARGMIN)
+        return NEAP_I32;
+    return (which == SUM || which == PROD) && !real ? NEAP_I64 : t;
 }
 
 /* A sum in f32: a chain of 64 additions, 5 folds, then double: at most 70 roundings of partial sums
- * that |x| n bounds. The rest is exact. */
+ * that |x| n bounds; var has three more in each square, and exp's of logsumexp are right to 2^-21
+ * with their argument's. The rest is exact. */
 static void check_values(const np_kernels *k, int which, neap_dtype t, const void *x,
                          const void *out, const int64_t *s)
 {
@@ -135,8 +164,10 @@ static void check_values(const np_kernels *k, int which, neap_dtype t, const voi
         long double want = reduce_right(which, t, p, n, inner), got = element(to, out, o), most = 0;
         for (int64_t i = 0; i < n; i++)
             most += fabsl(element(t, p, i * inner));
-        long double slack = to == t && which < 2 ? most * 70 * 0x1p-24L / (which ? n : 1) : 0;
-        if (fabsl(got - want) > slack && units_off(to, got, want) > (slack > 0 ? 1 : 0))
+        long double slack = to == t && which <= MEAN ? most * 70 * 0x1p-24L / (which ? n : 1) : 0;
+        if (which >= VAR)
+            slack = which == LOGSUMEXP ? 80 * 0x1p-24L : isnan(want) ? 0 : want * 75 * 0x1p-24L;
+        if (!(fabsl(got - want) <= slack) && units_off(to, got, want) > (slack > 0 ? 1 : 0))
             fail_msg("%s %s.%s[%lld][%lld][%lld] at %lld: %La, not %La", k->isa,
                      reduction_names[which], text(t), (long long)s[0], (long long)n,
                      (long long)inner, (long long)o, got, want);
@@ -150,6 +181,9 @@ static void check_reduction(const np_kernels *k, int which, neap_dtype t, const 
     void *x = space(count * bytes), *laid = space(layout_span(s[0], s[1], s[2]));
     uint8_t *first = space(outs * out_bytes), *out = space(outs * out_bytes);
     fill_noise(k, t, x, (int64_t)count, (uint64_t)which);
+    for (size_t i = 0; which == PROD && i < count; i++) /* whose products are exact */
+        put(k, t, x, (int64_t)i,
+            i % 97 == 5 ? 2.0f : i % 1009 == 7 ? 3.0f : t == NEAP_F32 && i % 89 == 1 ? 0.5f : 1.0f);
     for (int l = 0; l < LAYOUTS; l++) {
         layout at = layout_of(l, s[0], s[1], s[2]);
         lay_out(laid, x, bytes, at, s[0], s[1], s[2]);
@@ -158,7 +192,7 @@ static void check_reduction(const np_kernels *k, int which, neap_dtype t, const 
                                s[2],      at.outer_stride,
                                at.stride, at.inner_stride};
         memset(out, 0xa5, outs * out_bytes + 8);
-        reduction(k, which, t)(&args);
+        reduce(k, which, t, &args);
         assert_int_equal(out[outs * out_bytes], 0xa5);
         if (l == 0) {
             check_values(k, which, t, x, out, s);
@@ -176,18 +210,19 @@ static void test_reductions_in_every_layout(void **state)
     (void)state;
     EACH_ISA(k)
     {
-        for (int which = 0; which < 5; which++) {
+        for (int which = 0; which < REDUCTIONS; which++) {
             for (int s = 0; s < SHAPES; s++) {
                 for (int t = 0; t < 3; t++)
                     check_reduction(*k, which, float_types[t], shapes[s]);
-                for (int t = 0; which != 1 && t < INTEGERS; t++)
+                for (int t = 0; !floats_only(which) && t < INTEGERS; t++)
                     check_reduction(*k, which, integer_types[t], shapes[s]);
             }
         }
     }
 }
 
-/* NaN wins max, min and argmax wherever it stands, in rows and in columns; the first of equals. */
+/* NaN wins max, min, argmax and argmin wherever it stands, in rows and in columns; the first of
+ * equals. */
 static void test_nan_and_ties(void **state)
 {
     (void)state;
@@ -201,15 +236,15 @@ static void test_nan_and_ties(void **state)
                 for (int i = 0; i < N * COLUMNS; i++)
                     put(*k, type, x, i,
                         i / COLUMNS == at || i / COLUMNS == N - 1 ? NAN : (float)(i % 7));
-                for (int which = 2; which < 5; which++) {
+                for (int which = MAX; which <= ARGMIN; which++) {
                     np_reduce_args args = {out, x, 1, N, COLUMNS, 0, COLUMNS, 1};
-                    reduction(*k, which, type)(&args); /* columns */
+                    reduce(*k, which, type, &args); /* columns */
                     long double last = element(result_type(which, type), out, COLUMNS - 1);
-                    assert_true(which == 4 ? last == at : isnan(last));
+                    assert_true(which >= ARGMAX ? last == at : isnan(last));
                     args.inner = 1;
-                    reduction(*k, which, type)(&args); /* one, strided */
+                    reduce(*k, which, type, &args); /* one, strided */
                     last = element(result_type(which, type), out, 0);
-                    assert_true(which == 4 ? last == at : isnan(last));
+                    assert_true(which >= ARGMAX ? last == at : isnan(last));
                 }
             }
             for (int i = 0; i < N; i++) /* adjacent; two equal peaks, then none */
@@ -217,6 +252,8 @@ static void test_nan_and_ties(void **state)
             np_reduce_args row = {out, x, 1, N, 1, 0, 1, 0};
             (*k)->row->argmax[type](&row);
             assert_true(element(NEAP_I32, out, 0) == 20);
+            (*k)->row->argmin[type](&row);
+            assert_true(element(NEAP_I32, out, 0) == 0);
             for (int i = 0; i < N; i++)
                 put(*k, type, x, i, -INFINITY);
             (*k)->row->argmax[type](&row);
@@ -318,9 +355,17 @@ static void test_nothing_to_sum(void **state)
         assert_true(f[0] == 0 && f[1] == 0 && f[2] == 0);
         (*k)->row->mean[NEAP_F32](&args);
         assert_true(isnan(f[0]) && isnan(f[2]));
+        (*k)->row->prod[NEAP_F32](&args);
+        assert_true(f[0] == 1 && f[2] == 1);
+        (*k)->row->logsumexp[NEAP_F32](&args);
+        assert_true(f[0] == -INFINITY && f[2] == -INFINITY);
+        (*k)->row->var[NEAP_F32](&args, 0, false);
+        assert_true(isnan(f[0]) && isnan(f[2]));
         args.out = &l, args.inner = 1;
         (*k)->row->sum[NEAP_I32](&args);
         assert_true(l == 0);
+        (*k)->row->prod[NEAP_I32](&args);
+        assert_true(l == 1);
     }
 }
 
