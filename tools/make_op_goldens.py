@@ -644,6 +644,8 @@ def states(fn, x, p):
 def making(fn, x, p, dtype):
     if fn == "arange":
         return cast(A(np.arange(*(float(p[k]) for k in ("start", "stop", "step"))), "f32"), dtype)
+    if fn == "param_scalar":
+        return cast(A(np.array(float(p["at"]) + float(p["add"])), "f32"), dtype)
     if fn == "full":
         return cast(A(np.full(ints(p, "shape"), float(p["value"])), "f32"), dtype)
     key = mx.array([int(p["seed"]) >> 32, int(p["seed"]) & 0xFFFFFFFF], dtype=mx.uint32)
@@ -736,7 +738,7 @@ def expected(fn, x, p, dtype):
         return A(x[0].v @ weights(p["w"])[1].T, x[0].dtype)
     if fn == "take_q":
         return A(weights(p["w"])[1][x[0].v.astype(np.int64)], "f32")
-    if fn in ("arange", "full", "random_uniform", "random_categorical"):
+    if fn in ("arange", "param_scalar", "full", "random_uniform", "random_categorical"):
         return making(fn, x, p, dtype)
     if fn in ("state_write", "key_cache_write"):
         return states(fn, x, p)

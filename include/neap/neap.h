@@ -21,6 +21,7 @@
 #include "model.h"
 #include "ops.h"
 #include "plan.h"
+#include "program.h"
 #include "sampler.h"
 #include "tokenizer.h"
 

@@ -359,6 +359,8 @@ NEAP_API neap_array *neap_cummin(neap_array *x, int axis, bool reverse, bool inc
 
 /* ---- making --------------------------------------------------------------------------------- */
 NEAP_API neap_array *neap_arange(double start, double stop, double step, neap_dtype dtype);
+/* 0-d: the parameter's value when the plan runs, plus `add`. The parameter must outlive it. */
+NEAP_API neap_array *neap_param_scalar(neap_param *param, int64_t add, neap_dtype dtype);
 NEAP_API neap_array *neap_full(int rank, const int64_t *shape, double value, neap_dtype dtype);
 /* Keys are u32 [2]; a random op is a pure function of its key. */
 NEAP_API neap_array *neap_random_key(uint64_t seed);

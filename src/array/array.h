@@ -150,6 +150,8 @@ void np_buffer_release(np_buffer *b);
 
 neap_status np_state_materialise(neap_state *state); /* takes its bytes */
 void np_state_release(neap_state *state);
+/* Takes back every recorded write that has not run; no node that knows of them may be left. */
+void np_state_forget(neap_state *state);
 void np_param_release(neap_param *param);
 
 /* ---- shapes --------------------------------------------------------------------------------- */

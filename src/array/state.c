@@ -81,6 +81,12 @@ static void forget_writes(neap_state *s)
     neap_release(last);
 }
 
+void np_state_forget(neap_state *s)
+{
+    forget_writes(s);
+    s->written = s->done;
+}
+
 void neap_state_free(neap_state *s)
 {
     if (!s)

@@ -117,6 +117,18 @@ neap_status neap_plan_reserve(neap_plan *p)
     return np_run_reserve(p, p->states);
 }
 
+void np_plan_let_go(neap_plan *p)
+{
+    p->bound = false;
+    for (uint32_t i = 0; i < p->n_outputs; i++) {
+        np_buffer *b = p->buffers[i];
+        if (!b->borrowed && b->data) {
+            np_free_pages(b->ctx, b->category, b->data, b->bytes);
+            b->data = NULL;
+        }
+    }
+}
+
 static void bind(neap_plan *p)
 {
     np_binding with = {p->values, p->states, p->buffers};

@@ -56,7 +56,11 @@ static uint8_t *storage_of(const neap_plan *p, const np_plan_operand *o, const n
 
 void np_run_bind(neap_plan *p, const np_binding *with)
 {
-    uint8_t *arena = np_arena_base(p->ctx);
+    np_run_bind_at(p, with, np_arena_base(p->ctx));
+}
+
+void np_run_bind_at(neap_plan *p, const np_binding *with, uint8_t *arena)
+{
     for (uint32_t i = 0; i < p->n_operands; i++) {
         np_plan_operand *o = &p->operands[i];
         uint8_t *s = storage_of(p, o, with, arena);
@@ -121,14 +125,11 @@ static void poison(const neap_plan *p, neap_state *const *states, uint32_t faile
     }
 }
 
-neap_status np_run_steps(neap_plan *p, neap_state *const *states)
+neap_status np_run_steps_at(neap_plan *p, neap_state *const *states, uint8_t *arena)
 {
     neap_context *ctx = p->ctx;
     neap_status status = set_dynamic(p);
-    if (status != NEAP_OK)
-        return status;
-    uint8_t *arena = np_arena_begin(ctx, p->info.scratch_bytes);
-    for (uint32_t i = 0; i < p->n_steps; i++) {
+    for (uint32_t i = 0; status == NEAP_OK && i < p->n_steps; i++) {
         const np_step *s = &p->steps[i];
         np_call call = {.ctx = ctx,
                         .op = s->op,
@@ -142,9 +143,15 @@ neap_status np_run_steps(neap_plan *p, neap_state *const *states)
         if (status != NEAP_OK) {
             np_fail_prefix(ctx, "%s", s->name);
             poison(p, states, i);
-            break;
         }
     }
-    np_arena_end(ctx, p->info.scratch_bytes);
+    return status;
+}
+
+neap_status np_run_steps(neap_plan *p, neap_state *const *states)
+{
+    uint8_t *arena = np_arena_begin(p->ctx, p->info.scratch_bytes);
+    neap_status status = np_run_steps_at(p, states, arena);
+    np_arena_end(p->ctx, p->info.scratch_bytes);
     return status;
 }

@@ -13,8 +13,15 @@ typedef struct np_binding {
 
 /* Takes states' bytes and the arena; NEAP_ENOMEM names the least that would do. */
 neap_status np_run_reserve(neap_plan *p, neap_state *const *states);
+/* The arena is the context's, or `arena` (of the plan's arena_bytes) for a plan inside a step. */
 void np_run_bind(neap_plan *p, const np_binding *with);
+void np_run_bind_at(neap_plan *p, const np_binding *with, uint8_t *arena);
 /* Runs the steps. On failure every state that a step may have half-written is poisoned. */
 neap_status np_run_steps(neap_plan *p, neap_state *const *states);
+neap_status np_run_steps_at(neap_plan *p, neap_state *const *states, uint8_t *arena);
+
+/* Gives back the results' blocks of a plan object: another plan is to run. The next run takes them
+ * again. */
+void np_plan_let_go(neap_plan *p);
 
 #endif

@@ -75,6 +75,53 @@ neap_array *neap_arange(double start, double stop, double step, neap_dtype dtype
     return np_node(&np_op_arange, 0, NULL, &attr, sizeof attr);
 }
 
+/* ---- the value of a parameter ----------------------------------------------------------------- */
+
+typedef struct np_param_scalar_attr {
+    neap_param *param;
+    int64_t add;
+    int32_t dtype;
+    int32_t unused;
+} np_param_scalar_attr;
+
+static bool param_scalar_infer(neap_array *out)
+{
+    out->dtype = (uint8_t)((const np_param_scalar_attr *)(const void *)out->attr)->dtype;
+    out->rank = 0;
+    return true;
+}
+
+static neap_status param_scalar_run(const np_call *c)
+{
+    const np_param_scalar_attr *attr = c->attr;
+    int64_t value = attr->param->value + attr->add;
+    np_convert(c->ctx, 0, NULL, attr->dtype, c->out->data, NULL, NEAP_I64, &value, NULL);
+    return NEAP_OK;
+}
+
+const np_op np_op_param_scalar = {.name = "param_scalar",
+                                  .arity = 0,
+                                  .flags = NP_OP_CHEAP,
+                                  .infer = param_scalar_infer,
+                                  .run = param_scalar_run,
+                                  .no_grad = "no input"};
+
+neap_array *neap_param_scalar(neap_param *param, int64_t add, neap_dtype dtype)
+{
+    if (!param || !np_ready(0, NULL))
+        return NULL;
+    if (!np_is_float(dtype) && !np_is_integer(dtype))
+        return np_refuse("param_scalar", 0, NULL, NEAP_EDTYPE, "of dtype %d", (int)dtype);
+    np_param_scalar_attr attr;
+    memset(&attr, 0, sizeof attr);
+    attr.param = param;
+    attr.add = add;
+    attr.dtype = dtype;
+    return np_node(&np_op_param_scalar, 0, NULL, &attr, sizeof attr);
+}
+
+/* ---- constants --------------------------------------------------------------------------------- */
+
 /* Through i64 for integers, so that they are exact; anything out of range saturates. */
 neap_array *neap_scalar(neap_dtype dtype, double value)
 {

@@ -13,7 +13,7 @@
 
 typedef struct np_chain {
     uint32_t n;
-    const np_node *nodes; /* null instructions are left out */
+    const np_instruction *nodes; /* null instructions are left out */
 } np_chain;
 
 /* An input or output of the delegate: a tensor's number, or that of an integer value. */
@@ -55,6 +55,9 @@ enum { NP_MOST_SLOTS = 1000000, NP_MOST_CHAIN_DEPTH = 64, NP_MOST_STEPS = 100000
  * than the limits above (NEAP_EUNSUPPORTED). */
 neap_status np_mlx_graph_load(neap_context *ctx, np_bytes payload, np_mlx_graph **out);
 void np_mlx_graph_free(np_mlx_graph *graph);
+
+/* The chains that a node may run: 0, 1 or 2. */
+uint32_t np_node_chains(const np_instruction *node, uint32_t out[2]);
 
 static inline uint32_t np_first_input(const np_mlx_graph *g)
 {

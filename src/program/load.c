@@ -302,7 +302,7 @@ static neap_status read_tensors(np_load *l, np_fb_table root)
 
 static neap_status read_instructions(np_load *l, np_fb_vector list, np_chain *out)
 {
-    np_node *nodes = np_blocks_array(l->blocks, list.n, sizeof *nodes);
+    np_instruction *nodes = np_blocks_array(l->blocks, list.n, sizeof *nodes);
     if (!nodes)
         return NEAP_ENOMEM;
     uint32_t n = 0;

@@ -24,8 +24,6 @@ neap_status np_load_fail(np_load *l, neap_status status, const char *format, ...
 neap_status np_load_fault(np_load *l);
 
 /* Reads one node of a known type: the table's fields into a new struct. */
-neap_status np_read_node(np_load *l, np_fb_table t, uint32_t number, np_node *out);
-/* The chains that a node leads to. */
-uint32_t np_node_chains(const np_node *node, uint32_t out[2]);
+neap_status np_read_node(np_load *l, np_fb_table t, uint32_t number, np_instruction *out);
 
 #endif

@@ -146,10 +146,10 @@ typedef enum np_node_number {
     NP_NODE_COUNT
 } np_node_number;
 
-typedef struct np_node {
+typedef struct np_instruction {
     np_node_number number;
     const void *fields; /* np_node_<name> */
-} np_node;
+} np_instruction;
 
 /* NULL for a number that this version of the schema does not have. */
 const np_node_type *np_node_type_of(uint32_t number);

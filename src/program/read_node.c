@@ -445,7 +445,7 @@ static neap_status check_together(np_load *l, uint32_t number, const void *field
 /* ---- the node
  * ---------------------------------------------------------------------------------------- */
 
-uint32_t np_node_chains(const np_node *node, uint32_t out[2])
+uint32_t np_node_chains(const np_instruction *node, uint32_t out[2])
 {
     if (node->number == NP_NODE_if) {
         const np_node_if *n = node->fields;
@@ -460,7 +460,7 @@ uint32_t np_node_chains(const np_node *node, uint32_t out[2])
     return 0;
 }
 
-neap_status np_read_node(np_load *l, np_fb_table t, uint32_t number, np_node *out)
+neap_status np_read_node(np_load *l, np_fb_table t, uint32_t number, np_instruction *out)
 {
     const np_node_type *type = l->type = np_node_type_of(number);
     if (!type)
@@ -481,6 +481,6 @@ neap_status np_read_node(np_load *l, np_fb_table t, uint32_t number, np_node *ou
     const neap_status s = check_together(l, number, fields);
     l->type = NULL;
     l->field = NULL;
-    *out = (np_node){(np_node_number)number, fields};
+    *out = (np_instruction){(np_node_number)number, fields};
     return s;
 }

@@ -212,7 +212,7 @@ static graph_text text_of_graph(const np_mlx_graph *g)
     graph_text t = {0};
     for (uint32_t c = 0; c < g->n_chains; c++)
         for (uint32_t i = 0; i < g->chains[c].n; i++) {
-            const np_node *n = g->chains[c].nodes + i;
+            const np_instruction *n = g->chains[c].nodes + i;
             const np_node_type *type = np_node_type_of(n->number);
             say(&t, "chain %u [%u] %s", c, i, type->name);
             for (uint32_t k = 0; k < type->n_fields; k++)

@@ -403,6 +403,13 @@ static neap_array *build_arange(row_input *r)
                        number(r->params, "step", 0), r->dtype);
 }
 
+static neap_array *build_param_scalar(row_input *r)
+{
+    assert_int_equal(neap_param_new(r->ctx, "p", 1000, &r->param), NEAP_OK);
+    assert_int_equal(neap_param_set(r->param, whole(r->params, "at")), NEAP_OK);
+    return neap_param_scalar(r->param, whole(r->params, "add"), r->dtype);
+}
+
 static neap_array *build_full(row_input *r)
 {
     int64_t shape[10];
@@ -488,7 +495,7 @@ static const struct {
     ROW(contiguous),
     ROW(depends), ROW(reshape), ROW(broadcast_to), ROW(transpose), ROW(swap_axes),
     ROW(expand_dims), ROW(squeeze), ROW(slice), ROW(slice_update), ROW(narrow), ROW(split),
-    ROW(concat), ROW(pad), ROW(take), ROW(arange), ROW(full), ROW(random_uniform),
+    ROW(concat), ROW(pad), ROW(take), ROW(arange), ROW(param_scalar), ROW(full), ROW(random_uniform),
     ROW(random_categorical), ROW(state_write), ROW(key_cache_write),
     INDEX_ROWS
 #undef ROW

@@ -1,0 +1,108 @@
+/* dry_run.c - see dry_run.h. */
+#include "program/dry_run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "eval/arena.h"
+
+static bool remember(np_dry_run *r, neap_context *ctx, const neap_plan_alive *a)
+{
+    if (!np_grow(ctx, NEAP_MEM_GRAPH, &r->alive, &r->alive_capacity, r->n_alive + 1,
+                 sizeof *r->alive))
+        return false;
+    np_dry_alive *to = &r->alive[r->n_alive++];
+    to->what = *a;
+    snprintf(to->name, sizeof to->name, "%s", a->name);
+    return true;
+}
+
+typedef struct visitor {
+    np_dry_run *r;
+    neap_context *ctx;
+    bool ok;
+} visitor;
+
+static bool see(void *user, const neap_plan_alive *a)
+{
+    visitor *v = user;
+    v->ok = remember(v->r, v->ctx, a);
+    return v->ok;
+}
+
+/* Values that were let go since are counted no more. */
+static uint64_t kept_bytes(np_dry_run *r)
+{
+    uint64_t bytes = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < r->n_fakes; i++) {
+        np_buffer *b = r->fakes[i];
+        if (atomic_load(&b->refs) == 1) {
+            np_buffer_release(b);
+            continue;
+        }
+        bytes += np_pages(b->bytes);
+        r->fakes[n++] = b;
+    }
+    r->n_fakes = n;
+    return bytes;
+}
+
+bool np_dry_keep(np_dry_run *r, neap_context *ctx, np_buffer *fake)
+{
+    if (!np_grow(ctx, NEAP_MEM_GRAPH, &r->fakes, &r->fakes_capacity, r->n_fakes + 1,
+                 sizeof *r->fakes))
+        return false;
+    atomic_fetch_add(&fake->refs, 1);
+    r->fakes[r->n_fakes++] = fake;
+    return true;
+}
+
+static uint64_t output_pages(const neap_plan *p)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < p->n_outputs; i++)
+        bytes += np_pages(p->output_bytes[i]);
+    return bytes;
+}
+
+bool np_dry_note(np_dry_run *r, neap_context *ctx, neap_plan *plan)
+{
+    neap_memory_info m = NEAP_MEMORY_INFO_INIT;
+    neap_plan_info info = NEAP_PLAN_INFO_INIT;
+    neap_context_memory(r->root, &m);
+    neap_plan_describe(plan, &info);
+    r->steps += info.steps;
+    r->evaluations++;
+    r->plan_seconds += info.plan_seconds;
+    uint64_t arena = info.arena_bytes ? np_pages(info.arena_bytes) : 0;
+    r->arena = arena > r->arena ? arena : r->arena;
+    uint64_t kept = kept_bytes(r), outputs = output_pages(plan);
+    uint64_t grown = np_arena_growth(ctx, r->arena); /* what the context has of it is held already */
+    uint64_t held = m.active + m.cached + kept + outputs + grown + info.state_bytes;
+    if (held <= r->peak)
+        return true;
+    r->peak = held;
+    r->info = info;
+    r->outputs = outputs;
+    memcpy(r->by_category, m.active_by_category, sizeof r->by_category);
+    r->by_category[NEAP_MEM_STATE] += info.state_bytes;
+    r->by_category[NEAP_MEM_SCRATCH] += info.scratch_bytes;
+    uint64_t rest = held;
+    for (int c = 0; c < NEAP_MEM_CATEGORIES; c++)
+        rest -= c == NEAP_MEM_ACTIVATIONS ? 0 : r->by_category[c];
+    r->by_category[NEAP_MEM_ACTIVATIONS] = rest;
+    r->n_alive = 0;
+    visitor v = {r, ctx, true};
+    neap_plan_at_peak(plan, see, &v);
+    return v.ok;
+}
+
+void np_dry_free(np_dry_run *r, neap_context *ctx)
+{
+    for (size_t i = 0; i < r->n_fakes; i++)
+        np_buffer_release(r->fakes[i]);
+    np_free(ctx, NEAP_MEM_GRAPH, r->fakes, r->fakes_capacity * sizeof *r->fakes);
+    np_free(ctx, NEAP_MEM_GRAPH, r->alive, r->alive_capacity * sizeof *r->alive);
+    memset(r, 0, sizeof *r);
+}

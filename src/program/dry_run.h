@@ -1,0 +1,33 @@
+/* dry_run.h - what a dry walk finds: the peak of held bytes, without holding them. */
+#ifndef NP_DRY_RUN_H
+#define NP_DRY_RUN_H
+
+#include "plan/plan.h"
+
+typedef struct np_dry_alive {
+    neap_plan_alive what;
+    char name[64];
+} np_dry_alive;
+
+typedef struct np_dry_run {
+    const neap_context *root; /* whose ledger the peak is of */
+    uint64_t arena; /* the largest so far: it stays from plan to plan */
+    uint64_t peak;  /* of held bytes */
+    uint64_t by_category[NEAP_MEM_CATEGORIES]; /* then */
+    uint64_t outputs; /* results of the plan that holds the peak */
+    neap_plan_info info;
+    int64_t steps, evaluations;
+    double plan_seconds;
+    np_buffer **fakes; /* evaluated values without bytes; retained */
+    size_t n_fakes, fakes_capacity;
+    np_dry_alive *alive; /* at the peak */
+    size_t n_alive, alive_capacity;
+} np_dry_run;
+
+/* What would be held while this plan ran now. */
+bool np_dry_note(np_dry_run *r, neap_context *ctx, neap_plan *plan);
+/* A value that would have bytes from now on. */
+bool np_dry_keep(np_dry_run *r, neap_context *ctx, np_buffer *fake);
+void np_dry_free(np_dry_run *r, neap_context *ctx);
+
+#endif

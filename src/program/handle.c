@@ -1,0 +1,458 @@
+/* handle.c - loading a method, executing it on the caller's memory, sessions, counters. */
+#include <string.h>
+
+#include "base/versioned.h"
+#include "program/handle.h"
+#include "program/uses.h"
+
+/* ---- open ----------------------------------------------------------------------------------------------- */
+
+/* The delegate's ports and the call's values agree in number and kind. */
+static neap_status check_call(neap_handle *h, const np_pte_instruction *in, const np_delegate *d)
+{
+    const np_mlx_graph *g = d->graph;
+    if (in->n_args != g->n_input_slots + g->n_output_slots)
+        return np_fail(h->ctx, NEAP_EFORMAT, "delegate %u: called with %u values, it has %u inputs "
+                       "and %u outputs", in->index, in->n_args, g->n_input_slots, g->n_output_slots);
+    for (uint32_t i = 0; i < in->n_args; i++) {
+        bool result = i >= g->n_input_slots;
+        const np_port *port = result ? &g->output_slots[i - g->n_input_slots] : &g->input_slots[i];
+        const np_pte_value *v = &h->method->values[in->args[i]];
+        if (v->kind != (port->is_value ? NP_PTE_INT : NP_PTE_TENSOR))
+            return np_fail(h->ctx, NEAP_EFORMAT, "delegate %u: value %d is no %s", in->index,
+                           in->args[i], port->is_value ? "integer" : "tensor");
+        if (result && !port->is_value) {
+            if (!v->tensor.known)
+                return np_fail(h->ctx, NEAP_EUNSUPPORTED, "value %d: scalar type %d", in->args[i],
+                               v->tensor.scalar_type);
+            d->result_dtypes[i - g->n_input_slots] = v->tensor.dtype;
+        }
+    }
+    return NEAP_OK;
+}
+
+static neap_status check_instructions(neap_handle *h)
+{
+    const np_pte_method *m = h->method;
+    neap_status status = NEAP_OK;
+    for (uint32_t c = 0; c < m->n_chains; c++) {
+        for (uint32_t i = 0; status == NEAP_OK && i < m->chains[c].n; i++) {
+            const np_pte_instruction *in = &m->chains[c].instructions[i];
+            const np_pte_operator *op = &m->operators[in->index];
+            if (in->kind == NP_PTE_DELEGATE_CALL)
+                status = check_call(h, in, h->delegates[in->index]);
+            else if (in->kind == NP_PTE_KERNEL_CALL && !np_portable_find(op))
+                status = np_fail(h->ctx, NEAP_EUNSUPPORTED, "operator %s%s%s outside the delegate",
+                                 op->name, *op->overload ? "." : "", op->overload);
+        }
+    }
+    return status;
+}
+
+/* Does the init chain name a mutable buffer? */
+static bool inits_buffers(neap_context *ctx, const np_mlx_graph *g)
+{
+    np_bits tids;
+    bool any = false;
+    if (!np_bits_make(ctx, g->n_tensors, &tids))
+        return false;
+    np_chain_tids(g, (uint32_t)g->init_chain, false, &tids);
+    np_chain_tids(g, (uint32_t)g->init_chain, true, &tids);
+    for (uint32_t t = np_first_buffer(g); t < np_first_temp(g); t++)
+        any |= np_bit(&tids, t);
+    np_bits_free(ctx, &tids);
+    return any;
+}
+
+static neap_status load_delegates(neap_handle *h)
+{
+    const np_pte_method *m = h->method;
+    h->delegates = np_calloc(h->ctx, NEAP_MEM_GRAPH, m->n_delegates * sizeof *h->delegates);
+    h->values = np_calloc(h->ctx, NEAP_MEM_GRAPH, m->n_values * sizeof *h->values);
+    if (!h->delegates || !h->values)
+        return NEAP_ENOMEM;
+    for (uint32_t i = 0; i < m->n_delegates; i++) {
+        neap_status status = np_delegate_open(h, &m->delegates[i], &h->delegates[i]);
+        if (status != NEAP_OK) {
+            np_fail_prefix(h->ctx, "delegate %u", i);
+            return status;
+        }
+        if (h->options.skip_buffers && h->delegates[i]->graph->init_chain >= 0 &&
+            inits_buffers(h->ctx, h->delegates[i]->graph))
+            return np_fail(h->ctx, NEAP_EINVAL, "option skip_mutable_buffer_init: true, but the init "
+                           "chain of delegate %u uses mutable buffers", i);
+    }
+    return check_instructions(h);
+}
+
+static neap_status load(neap_handle *h, const neap_handle_options *o)
+{
+    neap_status status = np_options_read(h->program, h->ctx, o, &h->options);
+    if (status == NEAP_OK && !h->options.skip_buffers) {
+        int first;
+        status = neap_handle_session_new(h, &first);
+        h->session = first;
+    }
+    if (status == NEAP_OK)
+        status = load_delegates(h);
+    for (uint32_t i = 0; status == NEAP_OK && i < h->method->n_delegates; i++) {
+        neap_state **buffers;
+        if (!h->options.skip_buffers && h->delegates[i]->graph->n_buffers)
+            status = np_delegate_buffers(h->delegates[i], &buffers);
+        if (status == NEAP_OK)
+            status = np_delegate_init(h->delegates[i]);
+        if (status != NEAP_OK)
+            np_fail_prefix(h->ctx, "delegate %u", i);
+    }
+    return status;
+}
+
+neap_status neap_handle_open(neap_program *p, int method, const neap_handle_options *given,
+                             neap_handle **out)
+{
+    neap_handle_options o = NEAP_HANDLE_OPTIONS_INIT;
+    neap_context_options c = NEAP_CONTEXT_OPTIONS_INIT;
+    neap_context *ctx = NULL;
+    *out = NULL;
+    neap_status status = np_take_options(p->ctx, "handle", given, &o, sizeof o);
+    if (status == NEAP_OK && (method < 0 || method >= neap_program_methods(p)))
+        status = np_fail(p->ctx, NEAP_EINVAL, "no method %d, the program has %d", method,
+                         neap_program_methods(p));
+    c.threads = o.threads ? o.threads : neap_context_threads(p->ctx);
+    c.memory_limit = o.memory_limit;
+    if (status == NEAP_OK)
+        status = neap_context_new_child(p->ctx, &c, &ctx);
+    if (status != NEAP_OK)
+        return np_report(p->ctx, status);
+    neap_handle *h = np_calloc(ctx, NEAP_MEM_HOST, sizeof *h);
+    if (h) {
+        *h = (neap_handle){.program = p, .ctx = ctx, .method = &p->pte->methods[method],
+                           .seed = o.seed, .session = -1};
+        status = load(h, &o);
+    }
+    if (!h || status != NEAP_OK) {
+        status = np_fail(p->ctx, h ? status : NEAP_ENOMEM, "method %s: %s",
+                         p->pte->methods[method].name, ctx->error);
+        if (h)
+            neap_handle_close(h);
+        else
+            neap_context_free(ctx);
+        return np_report(p->ctx, status);
+    }
+    *out = h;
+    return NEAP_OK;
+}
+
+static void release_values(neap_handle *h, bool all)
+{
+    for (uint32_t i = 0; h->values && i < h->method->n_values; i++) {
+        if (h->values[i].lasting && !all)
+            continue;
+        neap_release(h->values[i].array);
+        h->values[i] = (np_method_value){0};
+    }
+}
+
+void neap_handle_close(neap_handle *h)
+{
+    if (!h)
+        return;
+    neap_context *c = h->ctx;
+    release_values(h, true);
+    for (uint32_t i = 0; h->delegates && i < h->method->n_delegates; i++)
+        np_delegate_close(h->delegates[i]);
+    np_free(c, NEAP_MEM_GRAPH, h->delegates, h->method->n_delegates * sizeof *h->delegates);
+    np_free(c, NEAP_MEM_GRAPH, h->values, h->method->n_values * sizeof *h->values);
+    np_free(c, NEAP_MEM_HOST, h->session_made, h->sessions_capacity);
+    np_free(c, NEAP_MEM_HOST, h, sizeof *h);
+    neap_context_free(c);
+}
+
+neap_context *neap_handle_context(neap_handle *h)
+{
+    return h->ctx;
+}
+
+/* ---- inputs --------------------------------------------------------------------------------------------- */
+
+static neap_status check_shape(neap_handle *h, int i, const neap_value *in, const neap_value *want)
+{
+    for (int d = 0; d < in->rank; d++) {
+        bool wrong = want->bounded ? in->shape[d] > want->shape[d] : in->shape[d] != want->shape[d];
+        if (in->shape[d] < 0 || wrong)
+            return np_fail(h->ctx, NEAP_EINVAL, "input %d: dimension %d has %lld, expected %s%lld", i,
+                           d, (long long)in->shape[d], want->bounded ? "at most " : "",
+                           (long long)want->shape[d]);
+    }
+    return NEAP_OK;
+}
+
+static bool is_contiguous(const neap_value *in)
+{
+    int64_t dense = 1;
+    bool ok = true;
+    for (int d = in->rank - 1; d >= 0; d--) {
+        ok &= in->shape[d] == 1 || in->strides[d] == dense;
+        dense *= in->shape[d];
+    }
+    return ok || dense == 0;
+}
+
+static const char *kind_name(neap_value_kind k)
+{
+    static const char *const names[] = {"nothing", "a tensor", "an integer", "a bool", "a double",
+                                        "a string"};
+    return k <= NEAP_VALUE_STRING ? names[k] : "(unknown)";
+}
+
+static neap_status check_tensor(neap_handle *h, int i, const neap_value *in, const neap_value *want,
+                                bool dry)
+{
+    const neap_dtype_info *have = neap_dtype_describe(in->dtype);
+    if (in->dtype != want->dtype)
+        return np_fail(h->ctx, NEAP_EINVAL, "input %d: dtype %s, expected %s", i,
+                       have->name ? have->name : "(unknown)", neap_dtype_describe(want->dtype)->name);
+    if (in->rank != want->rank)
+        return np_fail(h->ctx, NEAP_EINVAL, "input %d: %d dimensions, expected %d", i, in->rank,
+                       want->rank);
+    neap_status status = check_shape(h, i, in, want);
+    if (status != NEAP_OK)
+        return status;
+    if (in->strided && !is_contiguous(in))
+        return np_fail(h->ctx, NEAP_EINVAL, "input %d: not contiguous", i);
+    int64_t elements;
+    uint64_t bytes;
+    if (!np_shape_bytes(in->dtype, in->rank, in->shape, &elements, &bytes))
+        return np_fail(h->ctx, NEAP_EINVAL, "input %d: too large", i);
+    if (in->data ? in->bytes && in->bytes < bytes : !dry && bytes)
+        return np_fail(h->ctx, NEAP_EINVAL, "input %d: %llu bytes given, its shape needs %llu", i,
+                       (unsigned long long)(in->data ? in->bytes : 0), (unsigned long long)bytes);
+    return NEAP_OK;
+}
+
+static neap_status set_input(neap_handle *h, int i, const neap_value *in, bool dry)
+{
+    np_method_value *v = &h->values[h->method->inputs[i]];
+    neap_value want;
+    np_describe_value(&h->method->values[h->method->inputs[i]], &want);
+    if (in->kind != want.kind)
+        return np_fail(h->ctx, NEAP_EINVAL, "input %d: %s, expected %s", i, kind_name(in->kind),
+                       kind_name(want.kind));
+    *v = (np_method_value){.kind = in->kind};
+    v->at.is_value = in->kind != NEAP_VALUE_TENSOR;
+    v->at.integer = in->integer;
+    if (in->kind != NEAP_VALUE_TENSOR)
+        return NEAP_OK;
+    neap_status status = check_tensor(h, i, in, &want, dry);
+    v->at.dtype = in->dtype;
+    v->at.rank = in->rank;
+    v->at.data = in->data;
+    memcpy(v->at.shape, in->shape, sizeof v->at.shape);
+    return status;
+}
+
+static neap_status set_values(neap_handle *h, int n, const neap_value *in, bool dry)
+{
+    const np_pte_method *m = h->method;
+    release_values(h, false);
+    if (n != (int)m->n_inputs)
+        return np_fail(h->ctx, NEAP_EINVAL, "%d inputs, method %s takes %u", n, m->name, m->n_inputs);
+    for (uint32_t i = 0; i < m->n_values; i++) { /* constants of the plan */
+        const np_pte_value *c = &m->values[i];
+        neap_value d;
+        np_describe_value(c, &d);
+        if (d.kind == NEAP_VALUE_INT || d.kind == NEAP_VALUE_BOOL)
+            h->values[i] = (np_method_value){.kind = d.kind,
+                                             .at = {.is_value = true, .integer = d.integer}};
+        np_bytes bytes;
+        if (d.kind != NEAP_VALUE_TENSOR || h->values[i].lasting || !c->tensor.data ||
+            !np_pte_constant(h->program->pte, c->tensor.data, &bytes))
+            continue;
+        np_argument *at = &h->values[i].at;
+        h->values[i].kind = NEAP_VALUE_TENSOR;
+        *at = (np_argument){.dtype = d.dtype, .rank = d.rank, .data = bytes.p};
+        memcpy(at->shape, d.shape, sizeof at->shape);
+        int64_t elements;
+        uint64_t need;
+        if (!np_shape_bytes(d.dtype, d.rank, d.shape, &elements, &need) || need > bytes.n)
+            return np_fail(h->ctx, NEAP_EFORMAT, "constant of value %u: %llu bytes are too few", i,
+                           (unsigned long long)bytes.n);
+    }
+    for (int i = 0; i < n; i++) {
+        neap_status status = set_input(h, i, &in[i], dry);
+        if (status != NEAP_OK)
+            return status;
+    }
+    return NEAP_OK;
+}
+
+/* ---- results ---------------------------------------------------------------------------------------------- */
+
+static neap_status give_output(neap_handle *h, int i, neap_value *out)
+{
+    uint32_t number = h->method->outputs[i];
+    const np_method_value *v = &h->values[number];
+    void *room = (void *)(uintptr_t)out->data;
+    uint64_t size = out->bytes;
+    if (v->kind == NEAP_VALUE_NONE && h->method->values[number].kind != NP_PTE_NULL &&
+        h->method->values[number].kind != NP_PTE_INT) {
+        np_describe_value(&h->method->values[number], out); /* a constant of the plan */
+        return out->kind == NEAP_VALUE_TENSOR
+                   ? np_fail(h->ctx, NEAP_EFORMAT, "output %d is never written", i)
+                   : NEAP_OK;
+    }
+    memset(out, 0, sizeof *out);
+    out->kind = v->kind;
+    out->integer = v->at.integer;
+    if (v->kind != NEAP_VALUE_TENSOR)
+        return NEAP_OK;
+    int64_t elements;
+    out->dtype = v->at.dtype;
+    out->rank = v->at.rank;
+    memcpy(out->shape, v->at.shape, sizeof out->shape);
+    np_shape_bytes(out->dtype, out->rank, out->shape, &elements, &out->bytes);
+    out->data = v->at.data;
+    if (!room)
+        return NEAP_OK;
+    if (size < out->bytes)
+        return np_fail(h->ctx, NEAP_EINVAL, "output %d: %llu bytes of room, it has %llu", i,
+                       (unsigned long long)size, (unsigned long long)out->bytes);
+    memcpy(room, out->data, out->bytes);
+    out->data = room;
+    return NEAP_OK;
+}
+
+static void clear_cache(neap_handle *h)
+{
+    if (h->options.clear_interval && h->stats.executes % (uint64_t)h->options.clear_interval == 0)
+        neap_context_trim(h->ctx);
+}
+
+neap_status neap_handle_execute(neap_handle *h, int n_inputs, const neap_value *inputs,
+                                int n_outputs, neap_value *outputs)
+{
+    neap_status status = set_values(h, n_inputs, inputs, false);
+    if (status == NEAP_OK && n_outputs != (int)h->method->n_outputs)
+        status = np_fail(h->ctx, NEAP_EINVAL, "%d outputs, method %s gives %u", n_outputs,
+                         h->method->name, h->method->n_outputs);
+    if (status == NEAP_OK)
+        status = np_method_run(h, NULL);
+    for (int i = 0; status == NEAP_OK && i < n_outputs; i++)
+        status = give_output(h, i, &outputs[i]);
+    if (status == NEAP_OK) {
+        h->stats.executes++;
+        clear_cache(h);
+    }
+    return np_report(h->ctx, status);
+}
+
+neap_status neap_handle_plan(neap_handle *h, int n_inputs, const neap_value *inputs,
+                             neap_execution_plan *plan,
+                             bool (*visit)(void *user, const struct neap_plan_alive *alive),
+                             void *user)
+{
+    np_dry_run r = {.root = h->program->ctx};
+    neap_execution_plan full = NEAP_EXECUTION_PLAN_INIT;
+    neap_status status = set_values(h, n_inputs, inputs, true);
+    if (status == NEAP_OK)
+        status = np_method_run(h, &r);
+    if (status == NEAP_OK) {
+        neap_memory_info m = NEAP_MEMORY_INFO_INIT;
+        neap_context_memory(r.root, &m); /* loading and planning hold bytes too */
+        bool before = m.peak > r.peak;
+        full.planned_peak_bytes = full.least_bytes = before ? m.peak : r.peak;
+        memcpy(full.by_category, before ? m.peak_by_category : r.by_category,
+               sizeof full.by_category);
+        full.arena_bytes = r.info.arena_bytes;
+        full.scratch_bytes = r.info.scratch_bytes;
+        full.largest_live_bytes = r.info.largest_live_bytes;
+        full.output_bytes = r.outputs;
+        full.held_bytes = m.active + m.cached;
+        full.steps = r.steps;
+        full.peak_step = r.info.peak_step;
+        full.evaluations = r.evaluations;
+        full.plan_seconds = r.plan_seconds;
+        np_tell(plan, &full, sizeof full);
+        for (size_t i = 0; visit && i < r.n_alive; i++) {
+            neap_plan_alive a = r.alive[i].what;
+            a.name = r.alive[i].name;
+            if (!visit(user, &a))
+                break;
+        }
+    }
+    release_values(h, false);
+    np_dry_free(&r, h->ctx);
+    return np_report(h->ctx, status);
+}
+
+/* ---- sessions, reset, counters ------------------------------------------------------------------------------ */
+
+static neap_status check_session(neap_handle *h, int session)
+{
+    if (session >= 0 && session < h->n_sessions && h->session_made[session])
+        return NEAP_OK;
+    return np_fail(h->ctx, NEAP_EINVAL, "no session %d", session);
+}
+
+neap_status neap_handle_session_new(neap_handle *h, int *session)
+{
+    size_t n = (size_t)h->n_sessions;
+    if (!np_grow(h->ctx, NEAP_MEM_HOST, &h->session_made, &h->sessions_capacity, n + 1,
+                 sizeof *h->session_made))
+        return NEAP_ENOMEM;
+    h->session_made[n] = true;
+    *session = h->n_sessions++;
+    return NEAP_OK;
+}
+
+neap_status neap_handle_session_use(neap_handle *h, int session)
+{
+    neap_status status = check_session(h, session);
+    if (status == NEAP_OK)
+        h->session = session;
+    return np_report(h->ctx, status);
+}
+
+neap_status neap_handle_session_free(neap_handle *h, int session)
+{
+    neap_status status = check_session(h, session);
+    if (status != NEAP_OK)
+        return np_report(h->ctx, status);
+    for (uint32_t i = 0; i < h->method->n_delegates; i++)
+        np_delegate_drop_session(h->delegates[i], session);
+    h->session_made[session] = false;
+    h->session = h->session == session ? -1 : h->session;
+    return NEAP_OK;
+}
+
+uint64_t neap_handle_session_bytes(const neap_handle *h)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < h->method->n_delegates; i++) {
+        const np_mlx_graph *g = h->delegates[i]->graph;
+        for (uint32_t t = np_first_buffer(g); t < np_first_temp(g); t++) {
+            int64_t elements;
+            uint64_t bytes;
+            np_shape_bytes(g->meta[t].dtype, g->meta[t].rank, g->meta[t].shape, &elements, &bytes);
+            total += np_pages(bytes);
+        }
+    }
+    return total;
+}
+
+neap_status neap_handle_reset(neap_handle *h)
+{
+    for (uint32_t i = 0; h->session >= 0 && i < h->method->n_delegates; i++)
+        np_delegate_reset(h->delegates[i], h->session);
+    if (h->options.cache)
+        np_cache_reset(h->options.cache);
+    release_values(h, true);
+    h->draws = 0;
+    return NEAP_OK;
+}
+
+void neap_handle_tell(const neap_handle *h, neap_handle_stats *stats)
+{
+    neap_handle_stats s = h->stats;
+    np_tell(stats, &s, sizeof s);
+}

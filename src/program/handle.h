@@ -1,0 +1,65 @@
+/* handle.h - a loaded method: options, delegates, the values between them, counters. */
+#ifndef NP_HANDLE_H
+#define NP_HANDLE_H
+
+#include "formats/pte.h"
+#include "program/delegate.h"
+#include "program/sequence_cache.h"
+
+struct neap_program {
+    neap_context *ctx;
+    np_pte *pte;
+    np_cache_registry caches;
+};
+
+typedef struct np_run_options {
+    uint64_t threshold; /* eval_threshold_bytes; 0: off */
+    int64_t clear_interval;
+    bool skip_buffers;
+    char cache_key[64];
+    neap_sequence_cache *cache; /* NULL: none */
+} np_run_options;
+
+/* A value of the method while it runs. */
+typedef struct np_method_value {
+    neap_value_kind kind;
+    neap_array *array; /* tensors: retained; of an input: NULL, see `at` */
+    bool lasting;      /* the method's own state: it lives on from call to call */
+    np_argument at;
+} np_method_value;
+
+struct neap_handle {
+    neap_program *program;
+    const np_pte_method *method;
+    neap_context *ctx;
+    np_run_options options;
+    uint64_t seed, draws; /* of the draws that the program does not seed */
+    np_delegate **delegates; /* as many as the method has */
+    np_method_value *values; /* as many as the method has */
+    int session; /* in use; -1: none */
+    int n_sessions;
+    bool *session_made; /* [n_sessions]: not freed */
+    size_t sessions_capacity;
+    neap_handle_stats stats;
+};
+
+void np_describe_value(const np_pte_value *v, neap_value *out);
+
+/* Key of the i-th unseeded draw from now; a run then adds its draws to h->draws. */
+void np_draw_key(const neap_handle *h, uint32_t i, uint32_t key[2]);
+
+/* ---- running a method's instructions -------------------------------------------------------------- */
+
+/* A dry run when `report` is set. */
+neap_status np_method_run(neap_handle *h, np_dry_run *report);
+/* An operator outside the delegates; NEAP_EUNSUPPORTED names it. `known` asks only. */
+typedef struct np_portable np_portable;
+const np_portable *np_portable_find(const np_pte_operator *op);
+neap_status np_portable_run(const np_portable *p, neap_handle *h, const np_pte_instruction *call,
+                            np_dry_run *report);
+
+/* Reads the caller's options; NEAP_EINVAL names key, value and range. */
+neap_status np_options_read(neap_program *p, neap_context *ctx, const neap_handle_options *o,
+                            np_run_options *out);
+
+#endif

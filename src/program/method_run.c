@@ -1,0 +1,95 @@
+/* method_run.c - a method's own instructions: calls of delegates, the few operators outside them,
+ * moves and jumps. */
+#include <string.h>
+
+#include "program/handle.h"
+
+enum { MAX_INSTRUCTIONS = 1 << 22 }; /* jumps may go backwards */
+
+static neap_status missing(neap_handle *h, const np_pte_instruction *in, int32_t value)
+{
+    return np_fail(h->ctx, NEAP_EFORMAT, "call of delegate %u: value %d is read before it is set",
+                   in->index, value);
+}
+
+static neap_status call_delegate(neap_handle *h, const np_pte_instruction *in, np_dry_run *report)
+{
+    np_delegate *d = h->delegates[in->index];
+    const np_mlx_graph *g = d->graph;
+    size_t bytes = (g->n_input_slots + 1) * sizeof(np_argument);
+    np_argument *args = np_alloc(h->ctx, NEAP_MEM_GRAPH, bytes);
+    if (!args)
+        return NEAP_ENOMEM;
+    neap_status status = NEAP_OK;
+    for (uint32_t i = 0; status == NEAP_OK && i < g->n_input_slots; i++) {
+        const np_method_value *v = &h->values[in->args[i]];
+        if (v->kind == NEAP_VALUE_NONE)
+            status = missing(h, in, in->args[i]);
+        args[i] = v->at;
+    }
+    if (status == NEAP_OK)
+        status = report ? np_delegate_plan(d, args, report) : np_delegate_run(d, args);
+    for (uint32_t i = 0; status == NEAP_OK && i < g->n_output_slots; i++) {
+        np_method_value *v = &h->values[in->args[g->n_input_slots + i]];
+        neap_release(v->array);
+        *v = (np_method_value){.at = d->results[i]};
+        v->kind = v->at.is_value ? NEAP_VALUE_INT : NEAP_VALUE_TENSOR;
+        v->array = neap_retain(v->at.array);
+    }
+    np_free(h->ctx, NEAP_MEM_GRAPH, args, bytes);
+    return status;
+}
+
+/* Unknown in a dry run: as if true. */
+static bool is_true(const np_method_value *v)
+{
+    if (v->at.is_value)
+        return v->at.integer != 0;
+    return !v->at.data || *(const uint8_t *)v->at.data != 0;
+}
+
+static neap_status run_instruction(neap_handle *h, const np_pte_instruction *in, uint32_t *next,
+                                   np_dry_run *report)
+{
+    np_method_value *to, *from;
+    switch (in->kind) {
+    case NP_PTE_DELEGATE_CALL:
+        return call_delegate(h, in, report);
+    case NP_PTE_KERNEL_CALL:
+        return np_portable_run(np_portable_find(&h->method->operators[in->index]), h, in, report);
+    case NP_PTE_MOVE:
+        from = &h->values[in->index];
+        to = &h->values[in->to];
+        neap_retain(from->array);
+        neap_release(to->array);
+        *to = *from;
+        return NEAP_OK;
+    case NP_PTE_JUMP_FALSE:
+        if (!is_true(&h->values[in->index]))
+            *next = in->to;
+        return NEAP_OK;
+    default: /* FREE */
+        neap_release(h->values[in->index].array);
+        h->values[in->index] = (np_method_value){0};
+        return NEAP_OK;
+    }
+}
+
+neap_status np_method_run(neap_handle *h, np_dry_run *report)
+{
+    int64_t left = MAX_INSTRUCTIONS;
+    for (uint32_t c = 0; c < h->method->n_chains; c++) {
+        const np_pte_chain *chain = &h->method->chains[c];
+        for (uint32_t i = 0; i < chain->n;) {
+            uint32_t next = i + 1;
+            if (left-- == 0)
+                return np_fail(h->ctx, NEAP_ELIMIT, "method %s: more than %d instructions were run",
+                               h->method->name, MAX_INSTRUCTIONS);
+            neap_status status = run_instruction(h, &chain->instructions[i], &next, report);
+            if (status != NEAP_OK)
+                return status;
+            i = next;
+        }
+    }
+    return NEAP_OK;
+}

@@ -1,0 +1,49 @@
+/* uses.h - what is known of a program before it runs: which tensors and numbers a node reads and
+ * writes, after which instruction of main a temporary is dead, and which updates of a mutable buffer
+ * may be done in place. */
+#ifndef NP_USES_H
+#define NP_USES_H
+
+#include "program/graph.h"
+
+/* Calls visit for every tensor number that the node itself names; `written`: its outputs, else what
+ * it reads. */
+void np_node_tids(const np_instruction *node, bool written, void (*visit)(void *user, int32_t tid),
+                  void *user);
+/* The same for numbers of values. */
+void np_node_vids(const np_instruction *node, bool written, void (*visit)(void *user, uint32_t vid),
+                  void *user);
+
+/* One bit a tensor or value. */
+typedef struct np_bits {
+    uint8_t *at;
+    uint32_t n;
+} np_bits;
+bool np_bits_make(neap_context *ctx, uint32_t n, np_bits *out);
+void np_bits_free(neap_context *ctx, np_bits *b);
+static inline bool np_bit(const np_bits *b, uint32_t i)
+{
+    return b->at[i / 8] >> (i % 8) & 1;
+}
+static inline void np_bit_set(np_bits *b, uint32_t i)
+{
+    b->at[i / 8] |= (uint8_t)(1 << (i % 8));
+}
+
+/* What a chain, with all that it may run, writes (or reads). */
+void np_chain_tids(const np_mlx_graph *g, uint32_t chain, bool written, np_bits *out);
+void np_chain_vids(const np_mlx_graph *g, uint32_t chain, bool written, np_bits *out);
+
+typedef struct np_uses {
+    neap_context *ctx;
+    uint32_t *drop_start; /* [instructions of main + 1] */
+    int32_t *drops;       /* tensors that nobody reads after that instruction */
+    size_t n_drops, drops_capacity;
+    np_bits *in_place; /* [chains], a bit an instruction */
+    uint32_t n_chains, n_main;
+} np_uses;
+
+neap_status np_uses_make(const np_mlx_graph *g, np_uses **out);
+void np_uses_free(np_uses *u);
+
+#endif
