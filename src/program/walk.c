@@ -133,8 +133,8 @@ bool np_get_vid(np_walk *w, uint32_t vid, np_number *out)
     *out = w->numbers[vid];
     if (!out->set)
         return np_node_fail(w, NEAP_EFORMAT, "value %u is read before it is set", vid);
-    if (!w->symbolic)
-        out->read = -1;
+    if (!w->symbolic) /* what was read has to be the same at a replay */
+        np_pin(w, out);
     if (!np_scan_varies(w, vid))
         return true;
     w->wants_unroll = true; /* a counter that goes from step to step */
@@ -204,6 +204,8 @@ neap_param *np_open_param(np_walk *w, const np_number *n, int64_t low, int64_t h
         return NULL;
     r->low = low > r->low ? low : r->low;
     r->high = high < r->high ? high : r->high;
+    if (r->param->max > r->high) /* a limit asks what it can be at most */
+        r->param->max = r->high;
     r->param->value = r->value + r->add;
     return r->param;
 }
