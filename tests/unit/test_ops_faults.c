@@ -367,7 +367,23 @@ static neap_array *many(int64_t rows, int64_t columns)
     return neap_random_uniform(neap_random_key(5), 2, shape, -2, 2);
 }
 
-enum { LANE_CASES = 14 };
+/* By groups, or (0) with other channels out than in; over lines of 30 by 10. */
+static neap_array *lane_conv(int groups, bool transposed)
+{
+    neap_conv_options o = NEAP_CONV_OPTIONS_INIT;
+    int64_t channels = groups ? 64 / groups : 64, shape[4] = {40, 3, 3, channels};
+    shape[0] = groups ? 64 : shape[0];
+    o.spatial = 2;
+    o.stride[0] = o.padding[0] = 2;
+    o.padding[1] = 1;
+    o.groups = groups ? groups : 1;
+    o.transposed = transposed;
+    neap_array *x = neap_reshape(many(300, 64), 4, (int64_t[]){1, 30, 10, 64});
+    neap_array *w = neap_reshape(many(shape[0], 9 * channels), 4, shape);
+    return neap_conv(neap_cast(x, NEAP_BF16), neap_cast(w, NEAP_BF16), &o);
+}
+
+enum { LANE_CASES = 19 };
 
 /* Results large enough to be shared out. */
 static neap_array *lane_case(int i)
@@ -391,6 +407,11 @@ static neap_array *lane_case(int i)
     case 10: return neap_rope(neap_reshape(many(300, 256), 3, (int64_t[]){4, 300, 64}), &o);
     case 11: return neap_matmul(x, neap_transpose(x, NULL));
     case 12: return neap_random_categorical(neap_random_key(8), x);
+    case 13: return lane_conv(0, false);
+    case 14: return lane_conv(0, true);
+    case 15: return lane_conv(2, true);
+    case 16: return lane_conv(64, false);
+    case 17: return neap_addmm(x, x, many(257, 257), 0.5f, 2);
     default: return neap_concat(3, (neap_array *[]){x, neap_cast(x, NEAP_F16), x}, 1);
     }
 }
@@ -414,6 +435,32 @@ static void test_lanes_change_no_bit(void **state)
             neap_scope_pop(c);
             neap_context_free(c);
         }
+    }
+}
+
+/* ---- memory of convolutions
+ * ---------------------------------------------------------------------------------------------- */
+
+/* All patches would be 18 MB here, and x comes as a transposed view. */
+static void test_convolutions_hold_no_patches(void **state)
+{
+    (void)state;
+    const int64_t x[3] = {4, 512, 3000}, w[3] = {512, 3, 512};
+    neap_array *in = neap_swap_axes(neap_array_zeros(NEAP_BF16, 3, x), 1, 2);
+    neap_array *weights = neap_array_zeros(NEAP_BF16, 3, w);
+    for (int transposed = 0; transposed < 2; transposed++) {
+        neap_conv_options o = NEAP_CONV_OPTIONS_INIT;
+        o.stride[0] = 2;
+        o.padding[0] = 1;
+        o.transposed = transposed;
+        neap_array *y = neap_conv(in, weights, &o);
+        neap_plan *plan;
+        neap_plan_info info = NEAP_PLAN_INFO_INIT;
+        assert_int_equal(neap_plan_make(ctx, 1, &y, 0, NULL, &plan), NEAP_OK);
+        neap_plan_describe(plan, &info);
+        assert_int_equal(info.steps, 1);
+        assert_true(info.arena_bytes <= 2 << 20);
+        neap_plan_free(plan);
     }
 }
 
@@ -468,6 +515,7 @@ int main(void)
         TEST(test_quantised_weights_are_no_operands),
         TEST(test_every_allocation_may_fail),
         TEST(test_lanes_change_no_bit),
+        TEST(test_convolutions_hold_no_patches),
         TEST(test_copies_of_every_order),
     };
     return cmocka_run_group_tests_name("ops_faults", tests, NULL, NULL);
