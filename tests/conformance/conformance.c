@@ -2,8 +2,10 @@
  * meta.json (tolerances). Each runs four ways, which must give the same bits: as it is, with the
  * limit at its least bytes, with eval_threshold_bytes = 1, on two threads.
  *
- *   conformance FOLDER [NAME-FRAGMENT]
+ *   conformance [FOLDER [NAME-FRAGMENT]]
  *
+ * Without a folder: the shared cases, where they are, and those that the repository carries, these
+ * once for each kernel set of the machine.
  * Answers come from PyTorch (the fixtures); expected_output.mlx.bin, where there is one, from the
  * published algorithm of the random bits, and must be equal. */
 #include <dirent.h>
@@ -11,6 +13,7 @@
 #include <math.h>
 #include <unistd.h>
 
+#include "places.h"
 #include "tensor_list.h"
 
 enum { MAX_CALLS = 80, WAYS = 4 };
@@ -297,28 +300,60 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-int main(int argc, char **argv)
+/* -1: there is no such folder. */
+static int check_folder(const char *root, const char *fragment, const char *isa, int *run)
 {
     struct dirent **names;
-    int n = argc > 1 ? scandir(argv[1], &names, NULL, by_name) : -1;
-    int run = 0, bad = 0;
-    if (n < 0) {
-        fprintf(stderr, "conformance: no fixtures at %s\n", argc > 1 ? argv[1] : "(none)");
-        return 77; /* skipped */
-    }
+    int n = scandir(root, &names, NULL, by_name), bad = 0;
     for (int i = 0; i < n; i++) {
         const char *name = names[i]->d_name;
-        if (name[0] != '.' && (argc < 3 || strstr(name, argv[2]))) {
-            run++;
+        if (name[0] != '.' && (!fragment || strstr(name, fragment))) {
+            ++*run;
             failure[0] = 0;
-            if (!check(argv[1], name)) {
+            if (!check(root, name)) {
                 bad++;
-                printf("%s: %s\n", name, failure);
+                printf("%s%s%s: %s\n", isa, *isa ? ": " : "", name, failure);
             }
         }
         free(names[i]);
     }
-    free(names);
+    if (n >= 0)
+        free(names);
+    return n < 0 ? -1 : bad;
+}
+
+static int check_carried(int *run)
+{
+    static const char *const isas[] = {"base", "avx2", "avx512"};
+    int bad = 0;
+    for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
+        neap_context *ctx = NULL;
+        setenv("NEAP_ISA", isas[i], 1);
+        if (neap_context_new(NULL, &ctx) != NEAP_OK)
+            continue; /* not one of this machine's */
+        neap_context_free(ctx);
+        int n = check_folder(NEAP_TEST_DIR "/golden/programs", NULL, isas[i], run);
+        bad += n < 0 ? 1 : n;
+    }
+    return bad;
+}
+
+int main(int argc, char **argv)
+{
+    int run = 0, bad;
+    test_path shared;
+    if (argc > 1) {
+        bad = check_folder(argv[1], argc > 2 ? argv[2] : NULL, "", &run);
+        if (bad < 0) {
+            fprintf(stderr, "conformance: no fixtures at %s\n", argv[1]);
+            return 2;
+        }
+    } else {
+        bad = 0;
+        if (test_shared_path("cases/ops", &shared))
+            bad = check_folder(shared.text, NULL, "", &run);
+        bad += check_carried(&run);
+    }
     printf("conformance: %d programs, %d failed\n", run, bad);
     return bad > 0 || run == 0;
 }
