@@ -128,6 +128,8 @@ static neap_status load(np_delegate *d, const np_pte_delegate *from)
                        from->id);
     neap_status status = np_mlx_graph_load(d->ctx, from->payload, &d->graph);
     if (status == NEAP_OK)
+        status = np_kernels_check(d->ctx, d->graph);
+    if (status == NEAP_OK)
         status = np_uses_make(d->graph, &d->uses);
     if (status == NEAP_OK)
         status = load_constants(d);

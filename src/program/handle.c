@@ -82,7 +82,8 @@ static neap_status load_delegates(neap_handle *h)
             return np_fail(h->ctx, NEAP_EINVAL, "option skip_mutable_buffer_init: true, but the init "
                            "chain of delegate %u uses mutable buffers", i);
     }
-    return check_instructions(h);
+    neap_status status = check_instructions(h);
+    return status == NEAP_OK ? np_method_state_find(h) : status;
 }
 
 static neap_status load(neap_handle *h, const neap_handle_options *o)
@@ -143,11 +144,18 @@ neap_status neap_handle_open(neap_program *p, int method, const neap_handle_opti
     return NEAP_OK;
 }
 
-static void release_values(neap_handle *h, bool all)
+void np_method_value_set(np_method_value *v, neap_array *a)
+{
+    neap_retain(a);
+    neap_release(v->array);
+    *v = (np_method_value){.kind = NEAP_VALUE_TENSOR, .array = a};
+    v->at = (np_argument){.dtype = neap_array_dtype(a), .rank = a->rank, .data = neap_array_data(a)};
+    memcpy(v->at.shape, a->shape, sizeof v->at.shape);
+}
+
+static void release_values(neap_handle *h)
 {
     for (uint32_t i = 0; h->values && i < h->method->n_values; i++) {
-        if (h->values[i].lasting && !all)
-            continue;
         neap_release(h->values[i].array);
         h->values[i] = (np_method_value){0};
     }
@@ -158,7 +166,8 @@ void neap_handle_close(neap_handle *h)
     if (!h)
         return;
     neap_context *c = h->ctx;
-    release_values(h, true);
+    release_values(h);
+    np_method_state_free(h);
     for (uint32_t i = 0; h->delegates && i < h->method->n_delegates; i++)
         np_delegate_close(h->delegates[i]);
     np_free(c, NEAP_MEM_GRAPH, h->delegates, h->method->n_delegates * sizeof *h->delegates);
@@ -251,39 +260,43 @@ static neap_status set_input(neap_handle *h, int i, const neap_value *in, bool d
     return status;
 }
 
+/* Integers that the plan holds, its constants, and states. */
+static neap_status set_own(neap_handle *h, uint32_t i)
+{
+    neap_value d;
+    np_bytes bytes;
+    int64_t elements;
+    uint64_t need;
+    np_describe_value(&h->method->values[i], &d);
+    if (d.kind == NEAP_VALUE_INT || d.kind == NEAP_VALUE_BOOL)
+        h->values[i] = (np_method_value){.kind = d.kind,
+                                         .at = {.is_value = true, .integer = d.integer}};
+    if (h->is_state[i])
+        return np_method_state_set(h, i) ? NEAP_OK : h->ctx->status;
+    if (d.kind != NEAP_VALUE_TENSOR || !h->method->values[i].tensor.known ||
+        !np_method_data(h, i, &bytes))
+        return NEAP_OK;
+    if (!np_shape_bytes(d.dtype, d.rank, d.shape, &elements, &need) || need > bytes.n)
+        return np_fail(h->ctx, NEAP_EFORMAT, "value %u: %llu bytes are too few", i,
+                       (unsigned long long)bytes.n);
+    h->values[i].kind = NEAP_VALUE_TENSOR;
+    h->values[i].at = (np_argument){.dtype = d.dtype, .rank = d.rank, .data = bytes.p};
+    memcpy(h->values[i].at.shape, d.shape, sizeof d.shape);
+    return NEAP_OK;
+}
+
 static neap_status set_values(neap_handle *h, int n, const neap_value *in, bool dry)
 {
     const np_pte_method *m = h->method;
-    release_values(h, false);
+    neap_status status = NEAP_OK;
+    release_values(h);
     if (n != (int)m->n_inputs)
         return np_fail(h->ctx, NEAP_EINVAL, "%d inputs, method %s takes %u", n, m->name, m->n_inputs);
-    for (uint32_t i = 0; i < m->n_values; i++) { /* constants of the plan */
-        const np_pte_value *c = &m->values[i];
-        neap_value d;
-        np_describe_value(c, &d);
-        if (d.kind == NEAP_VALUE_INT || d.kind == NEAP_VALUE_BOOL)
-            h->values[i] = (np_method_value){.kind = d.kind,
-                                             .at = {.is_value = true, .integer = d.integer}};
-        np_bytes bytes;
-        if (d.kind != NEAP_VALUE_TENSOR || h->values[i].lasting || !c->tensor.data ||
-            !np_pte_constant(h->program->pte, c->tensor.data, &bytes))
-            continue;
-        np_argument *at = &h->values[i].at;
-        h->values[i].kind = NEAP_VALUE_TENSOR;
-        *at = (np_argument){.dtype = d.dtype, .rank = d.rank, .data = bytes.p};
-        memcpy(at->shape, d.shape, sizeof at->shape);
-        int64_t elements;
-        uint64_t need;
-        if (!np_shape_bytes(d.dtype, d.rank, d.shape, &elements, &need) || need > bytes.n)
-            return np_fail(h->ctx, NEAP_EFORMAT, "constant of value %u: %llu bytes are too few", i,
-                           (unsigned long long)bytes.n);
-    }
-    for (int i = 0; i < n; i++) {
-        neap_status status = set_input(h, i, &in[i], dry);
-        if (status != NEAP_OK)
-            return status;
-    }
-    return NEAP_OK;
+    for (uint32_t i = 0; status == NEAP_OK && i < m->n_values; i++)
+        status = set_own(h, i);
+    for (int i = 0; status == NEAP_OK && i < n; i++)
+        status = set_input(h, i, &in[i], dry);
+    return status;
 }
 
 /* ---- results ---------------------------------------------------------------------------------------------- */
@@ -380,7 +393,7 @@ neap_status neap_handle_plan(neap_handle *h, int n_inputs, const neap_value *inp
                 break;
         }
     }
-    release_values(h, false);
+    release_values(h);
     np_dry_free(&r, h->ctx);
     return np_report(h->ctx, status);
 }
@@ -420,6 +433,7 @@ neap_status neap_handle_session_free(neap_handle *h, int session)
         return np_report(h->ctx, status);
     for (uint32_t i = 0; i < h->method->n_delegates; i++)
         np_delegate_drop_session(h->delegates[i], session);
+    np_method_state_drop(h, session);
     h->session_made[session] = false;
     h->session = h->session == session ? -1 : h->session;
     return NEAP_OK;
@@ -446,7 +460,7 @@ neap_status neap_handle_reset(neap_handle *h)
         np_delegate_reset(h->delegates[i], h->session);
     if (h->options.cache)
         np_cache_reset(h->options.cache);
-    release_values(h, true);
+    np_method_state_drop(h, h->session < 0 ? 0 : h->session);
     h->draws = 0;
     return NEAP_OK;
 }

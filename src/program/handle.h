@@ -24,7 +24,6 @@ typedef struct np_run_options {
 typedef struct np_method_value {
     neap_value_kind kind;
     neap_array *array; /* tensors: retained; of an input: NULL, see `at` */
-    bool lasting;      /* the method's own state: it lives on from call to call */
     np_argument at;
 } np_method_value;
 
@@ -36,6 +35,9 @@ struct neap_handle {
     uint64_t seed, draws; /* of the draws that the program does not seed */
     np_delegate **delegates; /* as many as the method has */
     np_method_value *values; /* as many as the method has */
+    bool *is_state;          /* [values]: see method_state.c */
+    neap_array ***kept;      /* [session][values]: what states hold between calls; retained */
+    size_t n_kept, kept_capacity;
     int session; /* in use; -1: none */
     int n_sessions;
     bool *session_made; /* [n_sessions]: not freed */
@@ -57,6 +59,23 @@ typedef struct np_portable np_portable;
 const np_portable *np_portable_find(const np_pte_operator *op);
 neap_status np_portable_run(const np_portable *p, neap_handle *h, const np_pte_instruction *call,
                             np_dry_run *report);
+
+/* Does it write its first argument, which is the method's own state? NULL: false. */
+bool np_portable_writes_first(const np_portable *p);
+
+/* ---- the method's own state ------------------------------------------------------------------------- */
+
+neap_status np_method_state_find(neap_handle *h);
+/* Sets the value to what the session's state holds. */
+bool np_method_state_set(neap_handle *h, uint32_t value);
+/* What it holds from now on. */
+bool np_method_state_keep(neap_handle *h, uint32_t value, neap_array *a);
+void np_method_state_drop(neap_handle *h, int session);
+void np_method_state_free(neap_handle *h);
+/* Bytes that the program, or data beside it, has for a tensor of the method; false: none. */
+bool np_method_data(const neap_handle *h, uint32_t value, np_bytes *out);
+/* The value becomes this array, which has bytes, or would have in a dry run. */
+void np_method_value_set(np_method_value *v, neap_array *a);
 
 /* Reads the caller's options; NEAP_EINVAL names key, value and range. */
 neap_status np_options_read(neap_program *p, neap_context *ctx, const neap_handle_options *o,

@@ -140,25 +140,42 @@ static bool gguf(np_walk *w, kernel_node *n)
     return put(w, n, 0, neap_add(y, neap_cast(input(w, n, "bias", 2), NEAP_F32)));
 }
 
+static const struct {
+    const char *name;
+    bool (*build)(np_walk *w, kernel_node *n);
+} kernels[] = {
+    {"vadd", vadd},
+    {"tq_norm", tq_norm},
+    {"tq4_compress", tq4_compress},
+    {"tq_dequant", tq_dequant},
+    {"gated_delta_step", gated_delta_step},
+};
+
+/* NULL: there is no such kernel. */
+static bool (*builder_of(const char *name))(np_walk *w, kernel_node *n)
+{
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+        if (strcmp(name, kernels[i].name) == 0)
+            return kernels[i].build;
+    return strncmp(name, "gguf_", 5) == 0 ? gguf : NULL;
+}
+
+neap_status np_kernels_check(neap_context *ctx, const np_mlx_graph *g)
+{
+    for (uint32_t c = 0; c < g->n_chains; c++) {
+        for (uint32_t i = 0; i < g->chains[c].n; i++) {
+            const np_instruction *node = &g->chains[c].nodes[i];
+            const kernel_node *n = node->fields;
+            if (node->number == NP_NODE_metal_kernel && !builder_of(n->name))
+                return np_fail(ctx, NEAP_EUNSUPPORTED, "chain %u, instruction %u: kernel %.80s; "
+                               "there are vadd, tq_norm, tq4_compress, tq_dequant, "
+                               "gated_delta_step and gguf_*", c, i, n->name);
+        }
+    }
+    return NEAP_OK;
+}
+
 NP_BUILD(metal_kernel)
 {
-    static const struct {
-        const char *name;
-        bool (*build)(np_walk *w, kernel_node *n);
-    } kernels[] = {
-        {"vadd", vadd},
-        {"tq_norm", tq_norm},
-        {"tq4_compress", tq4_compress},
-        {"tq_dequant", tq_dequant},
-        {"gated_delta_step", gated_delta_step},
-    };
-    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-        if (strcmp(n->name, kernels[i].name) == 0)
-            return kernels[i].build(w, n);
-    if (strncmp(n->name, "gguf_", 5) == 0)
-        return gguf(w, n);
-    return np_node_fail(w, NEAP_EUNSUPPORTED,
-                        "kernel %.80s; there are vadd, tq_norm, tq4_compress, tq_dequant, "
-                        "gated_delta_step and gguf_*",
-                        n->name);
+    return builder_of(n->name)(w, n);
 }

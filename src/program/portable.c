@@ -64,6 +64,11 @@ const np_portable *np_portable_find(const np_pte_operator *op)
     return NULL;
 }
 
+bool np_portable_writes_first(const np_portable *p)
+{
+    return p && p->into_first;
+}
+
 /* A number takes part as a 0-d tensor of the dtype of its kind. */
 static neap_array *argument(neap_handle *h, int32_t value)
 {
@@ -97,16 +102,6 @@ static neap_array *build(const np_portable *p, neap_handle *h, const np_pte_inst
         r = p->binary(a, p->alpha && call->n_args > 3 ? scaled(h, b, call->args[2]) : b);
     }
     return np_copied(neap_cast(r, out->tensor.dtype));
-}
-
-static bool store(neap_handle *h, int32_t value, neap_array *a, bool lasting)
-{
-    np_method_value *v = &h->values[value];
-    neap_release(v->array);
-    *v = (np_method_value){.kind = NEAP_VALUE_TENSOR, .array = neap_retain(a), .lasting = lasting};
-    v->at = (np_argument){.dtype = neap_array_dtype(a), .rank = a->rank, .data = neap_array_data(a)};
-    memcpy(v->at.shape, a->shape, sizeof v->at.shape);
-    return true;
 }
 
 /* Planned like anything else; a dry run keeps the shape only. */
@@ -144,9 +139,12 @@ neap_status np_portable_run(const np_portable *p, neap_handle *h, const np_pte_i
         return status;
     neap_array *a = build(p, h, call);
     status = evaluate(h, a, report);
-    if (status == NEAP_OK)
-        store(h, to, a, p->into_first);
-    else
+    if (status == NEAP_OK) {
+        np_method_value_set(&h->values[to], a);
+        if (p->into_first && !report && !np_method_state_keep(h, (uint32_t)to, a))
+            status = h->ctx->status;
+    }
+    if (status != NEAP_OK)
         np_fail_prefix(h->ctx, "operator %s", p->name);
     neap_scope_pop(h->ctx);
     return status;

@@ -102,6 +102,9 @@ void np_walk_charge(np_walk *w, uint64_t bytes);
 /* The state that a whole buffer's array is the newest reading of; NULL: none. */
 neap_state *np_newest_state(const np_walk *w, const neap_array *a);
 
+/* NEAP_EUNSUPPORTED names a kernel of the program that Neap does not have. */
+neap_status np_kernels_check(neap_context *ctx, const np_mlx_graph *g);
+
 /* One builder a node type. */
 #define NODE_BEGIN(number, name, text) bool np_build_##name(np_walk *w, const void *fields);
 #define NODE_END(name)

@@ -276,7 +276,7 @@ static bool check(const char *root, const char *name)
         ok = run_way(&f, w, &way[w]);
         if (!ok) {
             char text[900];
-            snprintf(text, sizeof text, "%s", failure);
+            snprintf(text, sizeof text, "%.899s", failure);
             fail("%s: %s", way_names[w], text);
         }
         for (int c = 0; ok && w == 0 && c < f.n_calls; c++)
