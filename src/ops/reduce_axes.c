@@ -65,13 +65,12 @@ static bool last_group(const np_axes *axes, int end, int *first, int *last)
 }
 
 /* x with the reduced dimensions last, in their order. */
-static neap_array *reduced_last(neap_array *x, const np_axes *axes, int *count)
+static neap_array *reduced_last(neap_array *x, const np_axes *axes)
 {
     int order[NEAP_MAX_RANK], kept = 0;
     for (int d = 0; d < x->rank; d++)
         if (!axes->reduced[d])
             order[kept++] = d;
-    *count = x->rank - kept;
     for (int d = 0; d < x->rank; d++)
         if (axes->reduced[d])
             order[kept++] = d;
@@ -87,25 +86,38 @@ static neap_array *finished(neap_array *y, const neap_array *x, const np_axes *a
     return y && axes->keepdims ? neap_reshape(y, x->rank, shape) : y;
 }
 
-/* by_groups: reducing one group after the other is right. */
+/* May one group of axes be reduced after the other? IN_F32: where nothing is rounded to 16 bits in
+ * between. */
+typedef enum np_grouping { NEVER, IN_F32, ALWAYS } np_grouping;
+
+/* An extent that is set at run time stays a dimension of its own: then it is axis after axis, where
+ * that may be. */
 static neap_array *reduce(neap_array *x, const np_axes *axes, np_step step, int64_t ddof,
-                          bool by_groups)
+                          np_grouping grouping)
 {
-    int first, last, next, end;
-    neap_array *y = x;
-    if (!last_group(axes, x->rank, &first, &last))
-        return finished(step(merged(x, x->rank, x->rank), x->rank, ddof), x, axes);
-    if (!by_groups && last_group(axes, first, &next, &end)) {
-        int count;
-        y = reduced_last(x, axes, &count);
-        y = merged(y, x->rank - count, x->rank);
+    int first, last, next, end, count = 0;
+    bool half = x->dtype == NEAP_F16 || x->dtype == NEAP_BF16;
+    for (int d = 0; d < x->rank; d++)
+        count += axes->reduced[d];
+    bool open = count > 1 && x->dynamic_dim >= 0 && axes->reduced[x->dynamic_dim];
+    bool widened = open && half && grouping == IN_F32;
+    neap_array *y = widened ? neap_cast(x, NEAP_F32) : x;
+    if (!last_group(axes, x->rank, &first, &last)) {
+        y = merged(y, x->rank, x->rank);
+        return finished(step(y, x->rank, ddof), x, axes);
+    }
+    if (!widened && grouping != ALWAYS && (half || grouping == NEVER) &&
+        last_group(axes, first, &next, &end)) {
+        y = merged(reduced_last(x, axes), x->rank - count, x->rank);
         return finished(y ? step(y, x->rank - count, ddof) : NULL, x, axes);
     }
     do {
+        first = open && grouping != NEVER ? last - 1 : first;
         y = merged(y, first, last);
         y = y ? step(y, first, ddof) : NULL;
     } while (y && last_group(axes, first, &first, &last));
-    return finished(y, x, axes);
+    y = finished(y, x, axes);
+    return y && widened ? neap_cast(y, (neap_dtype)x->dtype) : y;
 }
 
 /* ---- the steps ------------------------------------------------------------------------------ */
@@ -164,18 +176,13 @@ static neap_array *logsumexp_step(neap_array *x, int axis, int64_t ddof)
 
 /* ---- the functions -------------------------------------------------------------------------- */
 
-static bool is_half(neap_dtype d)
-{
-    return d == NEAP_F16 || d == NEAP_BF16;
-}
-
 neap_array *neap_sum_axes(neap_array *x, int n, const int *axes, unsigned flags)
 {
     np_axes a;
     if (!axes_of("sum_axes", x, n, axes, flags, &a))
         return NULL;
     neap_dtype d = (neap_dtype)x->dtype;
-    return narrowed(reduce(x, &a, sum_step, 0, !is_half(d)), d);
+    return narrowed(reduce(x, &a, sum_step, 0, IN_F32), d);
 }
 
 neap_array *neap_prod_axes(neap_array *x, int n, const int *axes, unsigned flags)
@@ -184,7 +191,7 @@ neap_array *neap_prod_axes(neap_array *x, int n, const int *axes, unsigned flags
     if (!axes_of("prod_axes", x, n, axes, flags, &a))
         return NULL;
     neap_dtype d = (neap_dtype)x->dtype;
-    return narrowed(reduce(x, &a, prod_step, 0, !is_half(d)), d);
+    return narrowed(reduce(x, &a, prod_step, 0, IN_F32), d);
 }
 
 /* Over floats, or integers as f32. */
@@ -196,7 +203,8 @@ static neap_array *reduce_floats(const char *op, neap_array *x, int n, const int
         return NULL;
     if (!np_is_float(x->dtype))
         x = neap_cast(x, NEAP_F32);
-    return x ? reduce(x, &a, step, ddof, step == mean_step && x->dtype == NEAP_F32) : NULL;
+    bool spread = step == var_step || step == std_step;
+    return x ? reduce(x, &a, step, ddof, spread ? NEVER : IN_F32) : NULL;
 }
 
 neap_array *neap_mean_axes(neap_array *x, int n, const int *axes, unsigned flags)
@@ -222,13 +230,13 @@ neap_array *neap_logsumexp_axes(neap_array *x, int n, const int *axes, unsigned 
 neap_array *neap_max_axes(neap_array *x, int n, const int *axes, unsigned flags)
 {
     np_axes a;
-    return axes_of("max_axes", x, n, axes, flags, &a) ? reduce(x, &a, max_step, 0, true) : NULL;
+    return axes_of("max_axes", x, n, axes, flags, &a) ? reduce(x, &a, max_step, 0, ALWAYS) : NULL;
 }
 
 neap_array *neap_min_axes(neap_array *x, int n, const int *axes, unsigned flags)
 {
     np_axes a;
-    return axes_of("min_axes", x, n, axes, flags, &a) ? reduce(x, &a, min_step, 0, true) : NULL;
+    return axes_of("min_axes", x, n, axes, flags, &a) ? reduce(x, &a, min_step, 0, ALWAYS) : NULL;
 }
 
 /* Is their number not 0? Right for no elements, too. */
@@ -238,7 +246,7 @@ neap_array *neap_any_axes(neap_array *x, int n, const int *axes, unsigned flags)
     if (!axes_of("any_axes", x, n, axes, flags, &a))
         return NULL;
     neap_array *truth = neap_cast(x, NEAP_BOOL);
-    return truth ? neap_cast(reduce(truth, &a, sum_step, 0, true), NEAP_BOOL) : NULL;
+    return truth ? neap_cast(reduce(truth, &a, sum_step, 0, ALWAYS), NEAP_BOOL) : NULL;
 }
 
 neap_array *neap_all_axes(neap_array *x, int n, const int *axes, unsigned flags)
@@ -247,7 +255,7 @@ neap_array *neap_all_axes(neap_array *x, int n, const int *axes, unsigned flags)
     if (!axes_of("all_axes", x, n, axes, flags, &a))
         return NULL;
     neap_array *lies = neap_logical_not(x);
-    return lies ? neap_logical_not(reduce(lies, &a, sum_step, 0, true)) : NULL;
+    return lies ? neap_logical_not(reduce(lies, &a, sum_step, 0, ALWAYS)) : NULL;
 }
 
 /* ---- places --------------------------------------------------------------------------------- */

@@ -95,6 +95,8 @@ static neap_array *reduce_body(neap_array *x, neap_array *w)
 {
     neap_array *y = neap_sum(neap_reshape(x, 3, (int64_t[]){x->shape[0], 8, WIDTH / 8}), 1, 0);
     y = neap_div(y, neap_max(x, 1, NEAP_KEEPDIMS));
+    neap_array *folded = neap_reshape(x, 3, (int64_t[]){x->shape[0], 8, WIDTH / 8});
+    y = neap_sub(y, neap_expand_dims(neap_var_axes(folded, 2, (int[]){1, 2}, 1, 0), 1));
     neap_array *index = neap_argmax(x, 1, 0);
     return neap_concat(2, (neap_array *[]){y, neap_take(w, index, 0)}, 1);
 }
@@ -336,6 +338,33 @@ static void test_reductions_over_the_extent(void **state)
     neap_plan_free(plan);
 }
 
+/* Over all axes, of which one has the extent: axis after axis, halves in f32. */
+static void test_all_axes_with_the_extent(void **state)
+{
+    (void)state;
+    static float ones[CAPACITY * 3000];
+    for (size_t i = 0; i < sizeof ones / sizeof *ones; i++)
+        ones[i] = 1;
+    neap_array *x = neap_array_from(NEAP_F32, 3, (int64_t[]){3, CAPACITY, 1000}, ones);
+    x = neap_limit(neap_cast(x, NEAP_BF16), 1, rows);
+    neap_array *roots[4] = {neap_sum_axes(x, 0, NULL, 0), neap_mean_axes(x, 0, NULL, NEAP_KEEPDIMS),
+                            neap_all_axes(x, 0, NULL, 0), neap_max_axes(x, 2, (int[]){0, 1}, 0)};
+    neap_plan *plan;
+    assert_int_equal(neap_plan_make(ctx, 4, roots, 1, &rows, &plan), NEAP_OK);
+    assert_int_equal(roots[0]->dtype, NEAP_BF16);
+    assert_int_equal(roots[1]->rank, 3);
+    int64_t t = 3;
+    assert_int_equal(neap_plan_run(plan, &t), NEAP_OK);
+    /* 9000 in bf16; steps of 64 there */
+    assert_int_equal(*(const uint16_t *)neap_array_data(neap_plan_output(plan, 0)), 0x460d);
+    assert_int_equal(*(const uint16_t *)neap_array_data(neap_plan_output(plan, 1)), 0x3f80);
+    assert_int_equal(*(const uint8_t *)neap_array_data(neap_plan_output(plan, 2)), 1);
+    neap_plan_free(plan);
+    assert_null(neap_var_axes(x, 0, NULL, 0, 0)); /* needs them as one dimension */
+    assert_int_equal(neap_context_status(ctx), NEAP_EUNSUPPORTED);
+    neap_context_clear_error(ctx);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_params, close_params)
 
 int main(void)
@@ -348,6 +377,7 @@ int main(void)
         TEST(test_writes_past_the_end_are_refused),
         TEST(test_refusals),
         TEST(test_reductions_over_the_extent),
+        TEST(test_all_axes_with_the_extent),
     };
     return cmocka_run_group_tests_name("ops_dynamic", tests, NULL, NULL);
 }
