@@ -194,6 +194,21 @@ def const_mutable():
     save(p, "th13_const_mutable", *calls, "reset", calls[0])
 
 
+def update_at_barrier():
+    """A buffer is written, something becomes pending, then a row is read that may not exist."""
+    p, g = single()
+    n, x = g.input_value("n"), g.input("x", "f32", [2, B])
+    y, t = g.output("y", "f32", [1]), g.temp()
+    s, one = g.buffer("s", "f32", [1]), g.constant("one", "f32", [1], [1])
+    g.main.op("add", a=s, b=one, out=s)
+    g.main.op("add", a=x, b=x, out=t)
+    g.main.op("slice", x=t, axis=0, start=0, stop=2, out=t)
+    g.main.op("take", x=t, index=n, axis=0, out=t)
+    g.main.op("id_copy", x=s, out=y)
+    save(p, "th13_update_at_barrier",
+         *(([("int", [], [0]), f32([2, B], ramp(2 * B))], [f32([1], [k])]) for k in (1, 2)))
+
+
 def item():
     """B is 4 bytes: a tensor of one element."""
     p, g = single()
@@ -235,6 +250,7 @@ def thresholds():
     scan_used("th11_scan_t0", Dim(4), [4, 1, 0, 2])
     wide()
     const_mutable()
+    update_at_barrier()
     item()
     init9()
 
