@@ -10,7 +10,7 @@ import struct
 import sys
 
 U32, STRING, ARRAY = 4, 8, 9
-F32, F16, Q4_0, Q2_K = 0, 1, 2, 10
+F32, F16, Q4_0, Q8_K = 0, 1, 2, 15
 
 
 def u32(x):
@@ -87,7 +87,7 @@ FILES = {
     "bytes-overflow": file([], [tensor("t", [1 << 61, 2])], ROW),
     "type-unknown": file([], [tensor("t", [8], 200)], ROW),
     "type-withdrawn": file([], [tensor("t", [32], 4)], ROW),
-    "type-unsupported": file([], [tensor("t", [256], Q2_K)], bytes(84)),
+    "type-unsupported": file([], [tensor("t", [256], Q8_K)], bytes(292)),
     "type-of-second": file([], [GOOD, tensor("bad", [8], 200, 32), tensor("last", [8], F32, 64)],
                            ROW * 3),
     "row-block": file([], [tensor("t", [40, 4], Q4_0)], bytes(90)),

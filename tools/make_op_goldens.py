@@ -434,7 +434,7 @@ def weights(name):
     n = W_ROWS * W_COLUMNS // block
     raw = rng.integers(0, 256, (n, size), dtype=np.uint8)
     halves = {"q4_0": [0], "q4_1": [0, 2], "q5_0": [0], "q5_1": [0, 2], "q8_0": [0], "q4_k": [0, 2],
-              "q5_k": [0, 2], "q6_k": [208]}[name]
+              "q5_k": [0, 2], "q6_k": [208], "q2_k": [80, 82], "q3_k": [108]}[name]
     for at in halves:
         scale = rng.uniform(-0.05, 0.05, n).astype(np.float16)
         raw[:, at:at + 2] = scale.view(np.uint8).reshape(n, 2)
@@ -793,7 +793,8 @@ def main():
         data.append(v.tobytes())
         offset += v.nbytes
 
-    for w in ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k"):
+    for w in ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k", "q2_k",
+              "q3_k"):
         add(f"weights/{w}", "u8", weights(w)[0])
     named = {encoded_reference.key_of(p): p for p in all_parameters() if "e" in p}
     for key, p in named.items():

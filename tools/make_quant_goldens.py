@@ -16,7 +16,8 @@ from gguf.quants import dequantize
 # name, our dtype, bytes a block, elements a block, where the f16 scales stand
 TYPES = [("Q4_0", 16, 18, 32, [0]), ("Q4_1", 17, 20, 32, [0, 2]), ("Q5_0", 18, 22, 32, [0]),
          ("Q5_1", 19, 24, 32, [0, 2]), ("Q8_0", 20, 34, 32, [0]), ("Q4_K", 21, 144, 256, [0, 2]),
-         ("Q5_K", 22, 176, 256, [0, 2]), ("Q6_K", 23, 210, 256, [208])]
+         ("Q5_K", 22, 176, 256, [0, 2]), ("Q6_K", 23, 210, 256, [208]),
+         ("Q2_K", 24, 84, 256, [80, 82]), ("Q3_K", 25, 110, 256, [108])]
 N, K, M = 37, 512, 6
 F = np.float32
 
@@ -30,7 +31,8 @@ def blocks(rng, size, count, scales):
 
 
 def codes_and_scales(name, w):
-    """Integer weights [rows][k/32][32], f32 scale and min [rows][k/32], int halves [rows][k/32][2]."""
+    """Integer weights [rows][k/32][32], f32 scale and min [rows][k/32], int halves [rows][k/32][2];
+    where each half has a minimum of its own, min is [rows][k/32][2]."""
     rows = w.shape[0]
     b = w.reshape(rows, -1, dict((t[0], t[2]) for t in TYPES)[name]).astype(np.int64)
 
@@ -63,6 +65,19 @@ def codes_and_scales(name, w):
         q = np.stack([(qs[..., 32 * (j // 2):32 * (j // 2) + 32] >> 4 * (j & 1)) & 15 for j in range(8)], 2)
         if name == "Q5_K":
             q = q | np.stack([(b[:, :, 16:48] >> j & 1) << 4 for j in range(8)], 2)
+    elif name in ("Q2_K", "Q3_K"):
+        at = 16 if name == "Q2_K" else 32
+        q = np.stack([b[:, :, at + 32 * (j // 4):][..., :32] >> 2 * (j & 3) & 3 for j in range(8)], 2)
+        if name == "Q2_K":
+            halves = (b[:, :, :16] & 15).reshape(rows, -1, 2)
+            low = -(f16(82)[..., None] * (b[:, :, :16] >> 4).astype(F)).reshape(rows, -1, 2)
+            scale = np.repeat(f16(80), 8, axis=1)
+        else:
+            q = (q | np.stack([(b[:, :, :32] >> j & 1) << 2 for j in range(8)], 2)) - 4
+            s, i = b[:, :, 96:108], np.arange(16)
+            halves = (s[..., i & 7] >> 4 * (i // 8) & 15) | (s[..., 8 + (i & 3)] >> 2 * (i // 4) & 3) << 4
+            halves = halves.reshape(rows, -1, 2) - 32
+            scale, low = np.repeat(f16(108), 8, axis=1), None
     else:
         ql, qh = b[:, :, :128], b[:, :, 128:192]
         q = np.stack([(ql[..., 64 * (j // 4) + 32 * (j & 1):][..., :32] >> 4 * (j // 2 & 1) & 15)
@@ -71,7 +86,8 @@ def codes_and_scales(name, w):
         scale, low = np.repeat(f16(208), 8, axis=1), None
     q = q.reshape(rows, -1, 32)
     nb = q.shape[1]
-    low = None if low is None else low.reshape(rows, nb)
+    if low is not None:
+        low = low.reshape((rows, nb, 2) if name == "Q2_K" else (rows, nb))
     return q, scale.reshape(rows, nb).astype(F), low, halves if halves is not None else np.ones((rows, nb, 2), np.int64)
 
 
@@ -93,7 +109,11 @@ def product(q, scale, low, halves, x, fused):
         parts = np.einsum("mhi,nhi->mnh", qa[:, b].reshape(m, 2, 16), q[:, b].reshape(n, 2, 16))
         dot = (parts * halves[None, :, b]).sum(-1)
         y = fma(scale[None, :, b] * d[:, b, None], dot.astype(F), y, fused)
-        if low is not None:
+        if low is not None and low.ndim == 3:
+            for h in range(2):
+                part = d[:, b] * qa[:, b, 16 * h:16 * h + 16].sum(-1).astype(F)
+                y = fma(np.broadcast_to(low[None, :, b, h], y.shape), part[:, None], y, fused)
+        elif low is not None:
             y = fma(np.broadcast_to(low[None, :, b], y.shape), s[:, b, None], y, fused)
     return y
 

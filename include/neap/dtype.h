@@ -14,7 +14,7 @@ typedef enum neap_dtype {
 #undef NEAP_DTYPE
 } neap_dtype;
 
-enum { NEAP_DTYPE_SPAN = 24 }; /* one past the largest value: size of tables by dtype */
+enum { NEAP_DTYPE_SPAN = 26 }; /* one past the largest value: size of tables by dtype */
 
 typedef enum neap_dtype_class {
     NEAP_CLASS_BOOL,

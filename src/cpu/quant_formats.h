@@ -13,13 +13,17 @@ typedef enum np_q_layout {
     NP_Q_SPLIT16, /* 16 bytes, low nibbles first; a fifth bit each in 4 bytes */
     NP_Q_BYTES,   /* 32 signed bytes; the code is the byte + 128 */
     NP_Q_NIBBLES, /* 32 bytes for two sub-blocks, low nibbles first; fifth: bit j of 32 bytes */
-    NP_Q_SIX      /* 64 bytes of nibbles for four sub-blocks; two bits each in 32 bytes */
+    NP_Q_SIX,     /* 64 bytes of nibbles for four sub-blocks; two bits each in 32 bytes */
+    NP_Q_TWO      /* 32 bytes for four sub-blocks, two bits each; third: bit j of 32 bytes */
 } np_q_layout;
 
 typedef enum np_q_scaling {
     NP_Q_PLAIN, /* f16 d and, perhaps, f16 m */
     NP_Q_PAIRS, /* f16 d and dmin, eight pairs of 6-bit scale and minimum in 12 bytes */
-    NP_Q_HALVES /* f16 d, an int8 scale for every 16 weights */
+    /* With a scale for every 16 weights: */
+    NP_Q_HALVES,    /* f16 d, int8 scales */
+    NP_Q_SIX_BITS,  /* f16 d, scales + 32 in 12 bytes: 16 low nibbles, then the high pairs of bits */
+    NP_Q_HALF_PAIRS /* f16 d and dmin, bytes of 4-bit scale and minimum */
 } np_q_scaling;
 
 typedef struct np_qformat {
@@ -40,7 +44,9 @@ typedef struct np_qformat {
     X(Q8_0,  34, 1, BYTES,   PLAIN,  8, 128,  2,  -1,   0, -1,  -1)                                \
     X(Q4_K, 144, 8, NIBBLES, PAIRS,  4,   0, 16,  -1,   0,  2,   4)                                \
     X(Q5_K, 176, 8, NIBBLES, PAIRS,  5,   0, 48,  16,   0,  2,   4)                                \
-    X(Q6_K, 210, 8, SIX,     HALVES, 6,  32,  0, 128, 208, -1, 192)
+    X(Q6_K, 210, 8, SIX,     HALVES, 6,  32,  0, 128, 208, -1, 192)                                \
+    X(Q2_K,  84, 8, TWO, HALF_PAIRS, 2,   0, 16,  -1,  80, 82,   0)                                \
+    X(Q3_K, 110, 8, TWO,   SIX_BITS, 3,   4, 32,   0, 108, -1,  96)
 
 static const np_qformat np_qformats[NEAP_DTYPE_SPAN] = {
 #define X(type, bytes, subs, layout, scaling, ...)                                                 \
@@ -48,6 +54,9 @@ static const np_qformat np_qformats[NEAP_DTYPE_SPAN] = {
     NP_QUANT_FORMATS(X)
 #undef X
 };
+
+/* Has it integer scales for the two halves of a sub-block? */
+NP_INLINE bool np_q_halves(const np_qformat *f) { return f->scaling >= NP_Q_HALVES; }
 
 NP_INLINE uint32_t np_q_u32(const uint8_t *p) { uint32_t u; memcpy(&u, p, sizeof u); return u; }
 NP_INLINE uint16_t np_q_u16(const uint8_t *p) { uint16_t u; memcpy(&u, p, sizeof u); return u; }
@@ -87,23 +96,41 @@ NP_INLINE void np_q_codes(const np_qformat *f, const uint8_t *block, int j, uint
             out[i] = (uint8_t)((low[i] >> shift & 15) | (high[i] >> high_shift & 3) << 4);
         break;
     }
+    default: /* NP_Q_TWO */
+        low += 32 * (j / 4);
+        for (int i = 0; i < 32; i++)
+            out[i] = low[i] >> 2 * (j & 3) & 3;
+        for (int i = 0; i < 32 && f->high_at >= 0; i++)
+            out[i] |= (uint8_t)((high[i] >> j & 1) << 2);
+        break;
     }
 }
 
 typedef struct np_qscale {
-    float scale, min; /* min is added; 0 where the type has none */
-    int half[2];      /* integer scales of the two halves; 1 where the type has none */
+    float scale, min;  /* min is added; 0 where the type has none */
+    int half[2];       /* integer scales of the two halves; 1 where the type has none */
+    float half_min[2]; /* instead of min where each half has its own */
 } np_qscale;
 
 NP_INLINE np_qscale np_q_scale(const np_qformat *f, const uint8_t *block, int j)
 {
-    np_qscale r = {np_q_f16(block + f->d_at), 0.0f, {1, 1}};
+    np_qscale r = {np_q_f16(block + f->d_at), 0.0f, {1, 1}, {0.0f, 0.0f}};
     const uint8_t *s = block + (f->s_at < 0 ? 0 : f->s_at);
     if (f->scaling == NP_Q_PLAIN && f->m_at >= 0)
         r.min = np_q_f16(block + f->m_at);
     if (f->scaling == NP_Q_HALVES)
         for (int h = 0; h < 2; h++)
             r.half[h] = (int8_t)s[2 * j + h];
+    if (f->scaling == NP_Q_SIX_BITS)
+        for (int h = 0; h < 2; h++) {
+            const int i = 2 * j + h;
+            r.half[h] = ((s[i & 7] >> 4 * (i / 8) & 15) | (s[8 + (i & 3)] >> 2 * (i / 4) & 3) << 4) - 32;
+        }
+    if (f->scaling == NP_Q_HALF_PAIRS)
+        for (int h = 0; h < 2; h++) {
+            r.half[h] = s[2 * j + h] & 15;
+            r.half_min[h] = -(np_q_f16(block + f->m_at) * (float)(s[2 * j + h] >> 4));
+        }
     if (f->scaling == NP_Q_PAIRS) {
         int scale = j < 4 ? s[j] & 63 : (s[j + 4] & 15) | s[j - 4] >> 6 << 4;
         int min = j < 4 ? s[j + 4] & 63 : s[j + 4] >> 4 | s[j] >> 6 << 4;
@@ -113,13 +140,16 @@ NP_INLINE np_qscale np_q_scale(const np_qformat *f, const uint8_t *block, int j)
     return r;
 }
 
+/* d * sum(q) of half a sub-block of activations, from the -128 * sum(q) that they carry. */
+NP_INLINE float np_q_half_sum(float d, int32_t c) { return d * ((float)c * -0x1p-7f); }
+
 /* 32 codes to f32, with the roundings of the format's definition. */
 NP_INLINE void np_q_dequant(const np_qformat *f, np_qscale s, const uint8_t *codes, float *out)
 {
     for (int i = 0; i < 32; i++) {
-        float scale = f->scaling == NP_Q_HALVES ? s.scale * (float)s.half[i >> 4] : s.scale;
+        float scale = np_q_halves(f) ? s.scale * (float)s.half[i >> 4] : s.scale;
         float v = scale * (float)(codes[i] - f->offset);
-        out[i] = f->m_at < 0 ? v : v + s.min;
+        out[i] = f->m_at < 0 ? v : v + (np_q_halves(f) ? s.half_min[i >> 4] : s.min);
     }
 }
 

@@ -62,7 +62,7 @@ static const struct {
     [2] = {"Q4_0", true, NEAP_Q4_0},   [3] = {"Q4_1", true, NEAP_Q4_1},
     [6] = {"Q5_0", true, NEAP_Q5_0},   [7] = {"Q5_1", true, NEAP_Q5_1},
     [8] = {"Q8_0", true, NEAP_Q8_0},   [9] = {.name = "Q8_1"},
-    [10] = {.name = "Q2_K"},           [11] = {.name = "Q3_K"},
+    [10] = {"Q2_K", true, NEAP_Q2_K},  [11] = {"Q3_K", true, NEAP_Q3_K},
     [12] = {"Q4_K", true, NEAP_Q4_K},  [13] = {"Q5_K", true, NEAP_Q5_K},
     [14] = {"Q6_K", true, NEAP_Q6_K},  [15] = {.name = "Q8_K"},
     [16] = {.name = "IQ2_XXS"},        [17] = {.name = "IQ2_XS"},

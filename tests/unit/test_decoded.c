@@ -33,6 +33,7 @@ static const struct coding {
     {NP_CODING_BLOCKS, NEAP_Q5_0, 0, 0, 96},     {NP_CODING_BLOCKS, NEAP_Q5_1, 0, 0, 32},
     {NP_CODING_BLOCKS, NEAP_Q8_0, 0, 0, 544},    {NP_CODING_BLOCKS, NEAP_Q4_K, 0, 0, 512},
     {NP_CODING_BLOCKS, NEAP_Q5_K, 0, 0, 256},    {NP_CODING_BLOCKS, NEAP_Q6_K, 0, 0, 768},
+    {NP_CODING_BLOCKS, NEAP_Q2_K, 0, 0, 512},    {NP_CODING_BLOCKS, NEAP_Q3_K, 0, 0, 256},
 };
 enum { CODINGS = sizeof codings / sizeof codings[0] };
 
@@ -93,9 +94,12 @@ typedef struct weights {
 static void fill_blocks(const struct coding *c, uint8_t *w, size_t bytes)
 {
     size_t block = (size_t)neap_dtype_describe(c->dtype)->block_bytes;
-    size_t at = c->dtype == NEAP_Q6_K ? 208 : 0;
+    size_t at = c->dtype == NEAP_Q6_K   ? 208
+                : c->dtype == NEAP_Q2_K ? 80
+                : c->dtype == NEAP_Q3_K ? 108
+                                        : 0;
     bool two = c->dtype == NEAP_Q4_1 || c->dtype == NEAP_Q5_1 || c->dtype == NEAP_Q4_K ||
-               c->dtype == NEAP_Q5_K;
+               c->dtype == NEAP_Q5_K || c->dtype == NEAP_Q2_K;
     for (size_t i = 0; i < bytes; i += block)
         for (size_t j = 0; j <= (two ? 2u : 0u); j += 2)
             w[i + at + j + 1] = (uint8_t)(0x24 | (w[i + at + j + 1] & 0x83));

@@ -376,7 +376,7 @@ static const struct {
     {"type-unknown", NEAP_EFORMAT, "tensor 't': unknown type id 200"},
     {"type-of-second", NEAP_EFORMAT, "tensor 'bad': unknown type id 200"},
     {"type-withdrawn", NEAP_EFORMAT, "tensor 't': unknown type id 4"},
-    {"type-unsupported", NEAP_EUNSUPPORTED, "tensor 't': unsupported type Q2_K"},
+    {"type-unsupported", NEAP_EUNSUPPORTED, "tensor 't': unsupported type Q8_K"},
     {"dimension", NEAP_EFORMAT, "tensor 't': a dimension of 9223372036854775808"},
     {"elements-overflow", NEAP_EFORMAT, "tensor 't': its size overflows 64 bits"},
     {"bytes-overflow", NEAP_EFORMAT, "tensor 't': its size overflows 64 bits"},

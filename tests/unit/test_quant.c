@@ -20,7 +20,8 @@
 #endif
 
 static const neap_dtype types[] = {NEAP_Q4_0, NEAP_Q4_1, NEAP_Q5_0, NEAP_Q5_1,
-                                   NEAP_Q8_0, NEAP_Q4_K, NEAP_Q5_K, NEAP_Q6_K};
+                                   NEAP_Q8_0, NEAP_Q4_K, NEAP_Q5_K, NEAP_Q6_K, NEAP_Q2_K,
+                                   NEAP_Q3_K};
 enum { TYPES = sizeof types / sizeof *types };
 
 static void *aligned(size_t bytes)
@@ -66,8 +67,10 @@ static size_t weight_bytes(neap_dtype t, int64_t n, int64_t k)
 /* Random blocks; the f16 scales are 0.015625 .. 0.03125, of either sign. */
 static void random_weights(neap_dtype t, uint8_t *w, size_t bytes)
 {
-    size_t block = (size_t)neap_dtype_describe(t)->block_bytes, at = t == NEAP_Q6_K ? 208 : 0;
-    bool two = t == NEAP_Q4_1 || t == NEAP_Q5_1 || t == NEAP_Q4_K || t == NEAP_Q5_K;
+    size_t block = (size_t)neap_dtype_describe(t)->block_bytes;
+    size_t at = t == NEAP_Q6_K ? 208 : t == NEAP_Q2_K ? 80 : t == NEAP_Q3_K ? 108 : 0;
+    bool two = t == NEAP_Q4_1 || t == NEAP_Q5_1 || t == NEAP_Q4_K || t == NEAP_Q5_K ||
+               t == NEAP_Q2_K;
     for (size_t i = 0; i < bytes; i++)
         w[i] = (uint8_t)word((uint32_t)i);
     for (size_t i = 0; i < bytes; i += block)
