@@ -23,7 +23,7 @@ typedef struct neap_npy {
 
 /* Writes a file, or replaces it as a whole: when this fails, what was at `path` is still there.
  * A path that is no regular file (a pipe, a device, a link) is written to in place.
- * NEAP_EIO names the path and the system's reason; NEAP_EDTYPE, NEAP_ESHAPE, NEAP_ENOMEM. */
+ * NEAP_EIO names the path and the system's reason; NEAP_EDTYPE, NEAP_ESHAPE. */
 NEAP_API neap_status neap_npy_write(neap_context *ctx, const char *path, const neap_npy *array);
 /* The same for f32 [rows, columns]. */
 NEAP_API neap_status neap_npy_write_f32(neap_context *ctx, const char *path, const float *data,

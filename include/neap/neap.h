@@ -16,6 +16,7 @@
 #include "array.h"
 #include "audio.h"
 #include "base.h"
+#include "decoder.h"
 #include "dtype.h"
 #include "io.h"
 #include "model.h"

@@ -39,4 +39,14 @@ void cli_print_clean(FILE *file, const char *bytes, size_t length);
 /* Did everything printed so far reach standard output? Returns the exit status. */
 int cli_flush_output(void);
 
+typedef struct cli_file {
+    const char *option, *path; /* path NULL: not given */
+    bool output;
+} cli_file;
+/* Is no output one of the files before it? It would be written over, and mapped pages with it. */
+int cli_check_files(const cli_file *files, size_t count);
+/* A context without a limit; `threads` 0: every processor. */
+int cli_context_new(int64_t threads, neap_context **out);
+int cli_processors(void); /* that this process may use */
+
 #endif

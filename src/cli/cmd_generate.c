@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/npy_rows.h"
+#include "cli/program_task.h"
 #include "cli/task.h"
 
 /* ---- options ------------------------------------------------------------------------------ */
@@ -39,6 +40,9 @@ static int parse(cli_settings *s, bool plan, int argc, char **argv)
         {"system", 0, CLI_TEXT, &s->system, 0, 0, "TEXT", "with --chat: the system message"},
         {"raw", 0, CLI_FLAG, &s->raw, 0, 0, NULL, "no template (default)"},
         {"tokens", 0, CLI_FLAG, &s->tokens, 0, 0, NULL, "one JSON array of the new ids, not text"},
+        {"tokenizer", 0, CLI_TEXT, &s->tokenizer, 0, 0, "FILE", "of a program: a tokenizer.json"},
+        {"option", 0, CLI_EVENTS, &s->options, 0, 0, "KEY=VALUE", "of a program: a runtime option"},
+        {"data", 0, CLI_TEXT, &s->data, 0, 0, "FILE.ptd", "of a program: constants beside it"},
 #include "cli/session_options.def"
 #include "cli/common_options.def"
         {plan ? "json" : NULL, 0, CLI_FLAG, &s->json, 0, 0, NULL, "one JSON object on one line"},
@@ -130,7 +134,7 @@ static void summarise(const cli_task *t)
             rate(r->decode_steps, r->generation_seconds));
 }
 
-static int finish_output(cli_task *t, output *out, neap_status status)
+static int finish_output(cli_task *t, neap_context *ctx, output *out, neap_status status)
 {
     int exit;
     if (out->error) {
@@ -142,7 +146,7 @@ static int finish_output(cli_task *t, output *out, neap_status status)
     if (cli_npy_rows_close(&out->logits) != CLI_DONE)
         exit = CLI_FAILED;
     if (status != NEAP_OK)
-        return cli_context_failed(t->ctx);
+        return cli_context_failed(ctx);
     if (exit != CLI_DONE)
         return exit;
     t->stats.generated = true;
@@ -152,14 +156,12 @@ static int finish_output(cli_task *t, output *out, neap_status status)
     return t->stats.interrupted ? CLI_INTERRUPTED : CLI_DONE;
 }
 
-static int run(cli_task *t)
+int cli_print_text(cli_task *t, neap_context *ctx, cli_generator generate, void *user)
 {
     const cli_settings *s = t->settings;
     output out = {.tokens = s->tokens, .last = '\n', .logits = CLI_NPY_ROWS_INIT};
     if (s->logits && cli_npy_rows_open(&out.logits, s->logits, t->info.vocabulary) != CLI_DONE)
         return CLI_FAILED;
-    if (!s->quiet)
-        announce(t);
     neap_generate_options o = NEAP_GENERATE_OPTIONS_INIT;
     o.max_tokens = s->new_tokens;
     o.ignore_eos = s->ignore_eos;
@@ -167,18 +169,36 @@ static int run(cli_task *t)
     o.on_token = on_token;
     o.user = &out;
     watch_interrupt();
-    neap_status status = neap_session_start(t->session);
-    if (status == NEAP_OK)
-        status =
-            neap_generate(t->session, t->ids.data, (int64_t)t->ids.count, &o, &t->stats.result);
-    return finish_output(t, &out, status);
+    return finish_output(t, ctx, &out, generate(user, &o, &t->stats.result));
+}
+
+static neap_status generate(void *user, const neap_generate_options *o, neap_generate_result *result)
+{
+    const cli_task *t = user;
+    const neap_status status = neap_session_start(t->session);
+    if (status != NEAP_OK)
+        return status;
+    return neap_generate(t->session, t->ids.data, (int64_t)t->ids.count, o, result);
+}
+
+static int run(cli_task *t)
+{
+    if (!t->settings->quiet)
+        announce(t);
+    return cli_print_text(t, t->ctx, generate, t);
 }
 
 int cli_generate(bool plan, int (*work)(cli_task *task), int argc, char **argv)
 {
     cli_settings settings = CLI_SETTINGS_INIT;
     int status = parse(&settings, plan, argc, argv);
-    if (status == CLI_PARSED) {
+    if (status == CLI_PARSED && cli_is_program(settings.model)) {
+        status = cli_generate_program(&settings, plan);
+    } else if (status == CLI_PARSED &&
+               (settings.tokenizer || settings.data || settings.options.count)) {
+        status = cli_usage("--tokenizer, --option and --data are for programs, %s is none",
+                           settings.model);
+    } else if (status == CLI_PARSED) {
         cli_task task;
         status = cli_task_open(&task, &settings, settings.model, settings.threads);
         if (status == CLI_DONE)

@@ -1,7 +1,8 @@
-/* cmd_info.c - `neap info`: what a model file holds. */
+/* cmd_info.c - `neap info`: what a model file holds. Programs are told in info_program.c. */
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/program_task.h"
 #include "cli/task.h"
 
 static int parse(cli_settings *s, int argc, char **argv)
@@ -15,7 +16,7 @@ static int parse(cli_settings *s, int argc, char **argv)
     const int status = cli_parse(table, s, argc, argv, "FILE [OPTION...]", &s->file);
     if (status != CLI_PARSED)
         return status;
-    return s->file ? CLI_PARSED : cli_usage("FILE is missing: a model");
+    return s->file ? CLI_PARSED : cli_usage("FILE is missing: a model or a program");
 }
 
 /* ---- tensors ------------------------------------------------------------------------------ */
@@ -164,7 +165,9 @@ int cmd_info(int argc, char **argv)
 {
     cli_settings settings = CLI_SETTINGS_INIT;
     int status = parse(&settings, argc, argv);
-    if (status == CLI_PARSED) {
+    if (status == CLI_PARSED && cli_is_program(settings.file)) {
+        status = cli_info_program(&settings);
+    } else if (status == CLI_PARSED) {
         cli_task task;
         status = cli_task_open(&task, &settings, settings.file, 1);
         if (status == CLI_DONE)

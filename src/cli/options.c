@@ -10,12 +10,22 @@
 
 #include "cli/cli.h"
 
+static void free_events(cli_events *e)
+{
+    for (int i = 0; i < e->count; i++)
+        free(e->at[i].text);
+    free(e->at);
+}
+
 void cli_settings_free(cli_settings *s)
 {
-    char *texts[] = {s->model, s->tokenizer, s->prompt, s->system,
-                     s->ids,   s->logits,    s->stats,  s->file};
+    char *texts[] = {s->model, s->tokenizer, s->prompt, s->system, s->ids,     s->logits,
+                     s->stats, s->method,    s->data,   s->file,   s->kv_cache};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         free(texts[i]);
+    free_events(&s->calls);
+    free_events(&s->options);
+    free_events(&s->shapes);
 }
 
 /* ---- values ------------------------------------------------------------------------------- */
@@ -169,6 +179,29 @@ static bool take_value(const cli_option *o, const char *text)
     }
 }
 
+/* Takes the text over. */
+static int take_event(const cli_option *o, char *text)
+{
+    cli_events *e = o->target;
+    if (e->count == e->capacity) {
+        const int capacity = e->capacity ? 2 * e->capacity : 8;
+        cli_event *at = realloc(e->at, (size_t)capacity * sizeof *at);
+        if (!at) {
+            free(text);
+            return cli_failed("out of memory");
+        }
+        e->at = at;
+        e->capacity = capacity;
+    }
+    e->at[e->count++] = (cli_event){o->name, text};
+    return CLI_PARSED;
+}
+
+static bool takes_value(const cli_option *o)
+{
+    return o->kind != CLI_FLAG && o->value;
+}
+
 /* `text` is owned by the caller's popt and becomes ours. */
 static int take_option(const cli_option *o, char *text)
 {
@@ -177,8 +210,10 @@ static int take_option(const cli_option *o, char *text)
         free(text);
         return CLI_PARSED;
     }
-    if (!text)
+    if (!text && takes_value(o))
         return cli_failed("out of memory");
+    if (o->kind == CLI_EVENTS)
+        return take_event(o, text);
     if (o->kind == CLI_TEXT) {
         char **target = o->target;
         free(*target);
@@ -228,7 +263,7 @@ int cli_parse(const cli_option *table, const cli_settings *settings, int argc, c
     for (int i = 0; table[i].name && i < CLI_OPTIONS_MAX; i++)
         rows[i] = (struct poptOption){table[i].name,
                                       table[i].letter,
-                                      table[i].kind == CLI_FLAG ? POPT_ARG_NONE : POPT_ARG_STRING,
+                                      takes_value(&table[i]) ? POPT_ARG_STRING : POPT_ARG_NONE,
                                       NULL,
                                       i + 1,
                                       table[i].help,

@@ -19,7 +19,8 @@ typedef enum cli_kind {
     CLI_SIZE,   /* uint64_t: bytes, or K M G */
     CLI_SEED,   /* uint64_t, decimal */
     CLI_CHOICE, /* int: which of the words in `value`, "a|b|c" */
-    CLI_LIST    /* cli_list: integers in [low, high] between commas */
+    CLI_LIST,   /* cli_list: integers in [low, high] between commas */
+    CLI_EVENTS  /* cli_events: may be given again; rows with one target keep their order there */
 } cli_kind;
 
 typedef struct cli_list {
@@ -27,13 +28,23 @@ typedef struct cli_list {
     int64_t value[CLI_LIST_MAX];
 } cli_list;
 
+typedef struct cli_event {
+    const char *option; /* its name */
+    char *text;         /* NULL if the option takes no value */
+} cli_event;
+
+typedef struct cli_events {
+    int count, capacity;
+    cli_event *at;
+} cli_events;
+
 typedef struct cli_option {
     const char *name; /* "chunk"; NULL ends the table */
     char letter;      /* 'c', or 0 */
     cli_kind kind;
     void *target;
     double low, high;
-    const char *value; /* how the help calls the value */
+    const char *value; /* how the help calls the value; NULL: takes none */
     const char *help;
 } cli_option;
 
@@ -41,16 +52,18 @@ typedef struct cli_option {
 typedef struct cli_settings {
     bool help, quiet, json, chat, raw, tokens, ignore_eos, tensors;
     char *model, *tokenizer, *prompt, *system, *ids, *logits, *stats;
-    char *file; /* the argument of info */
+    char *method, *data, *kv_cache;
+    char *file; /* the argument of info and run */
     uint64_t memory, seed;
-    int64_t threads, context, new_tokens, chunk, top_k, repeat;
+    int64_t threads, context, new_tokens, chunk, top_k, repeat, repeat_call;
     double temperature, top_p, min_p;
     int weights, kv_type; /* which word of their rows */
     cli_list prompt_sizes, token_counts;
+    cli_events calls, options, shapes; /* of run: -i, -o and --call; --option; --shape */
 } cli_settings;
-#define CLI_SETTINGS_INIT                                           \
-    {                                                               \
-        .context = -1, .new_tokens = 128, .repeat = 5, .top_p = 1.0 \
+#define CLI_SETTINGS_INIT                                                             \
+    {                                                                                 \
+        .context = -1, .new_tokens = 128, .repeat = 5, .repeat_call = 1, .top_p = 1.0 \
     }
 
 void cli_settings_free(cli_settings *settings);

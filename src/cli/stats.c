@@ -34,6 +34,7 @@ void cli_stats_begin(cli_stats *stats)
                          .memory = NEAP_MEMORY_INFO_INIT,
                          .eval = NEAP_EVAL_STATS_INIT,
                          .session = NEAP_SESSION_INFO_INIT,
+                         .handle = NEAP_HANDLE_STATS_INIT,
                          .result = NEAP_GENERATE_RESULT_INIT};
 }
 
@@ -44,9 +45,22 @@ void cli_stats_read(cli_stats *stats, const neap_context *ctx, const neap_sessio
     stats->threads = neap_context_threads(ctx);
     stats->isa = neap_context_isa(ctx);
     stats->memory_limit = stats->memory.limit;
-    stats->planned = session != NULL;
-    if (session)
+    if (session) {
         neap_session_describe(session, &stats->session);
+        stats->planned_peak_bytes = stats->session.planned_peak_bytes;
+    }
+}
+
+void cli_stats_read_program(cli_stats *stats, const neap_context *ctx, neap_handle *handle)
+{
+    cli_stats_read(stats, ctx, NULL);
+    stats->program = true;
+    neap_handle_tell(handle, &stats->handle);
+    stats->eval.plans = stats->handle.plans;
+    stats->eval.plan_cache_hits = stats->handle.plan_hits;
+    stats->eval.steps = stats->handle.steps;
+    stats->eval.plan_seconds = stats->handle.plan_seconds;
+    stats->threads = neap_context_threads(neap_handle_context(handle));
 }
 
 void cli_stats_end(cli_stats *stats, const neap_context *ctx)
@@ -84,6 +98,16 @@ static void add_rate(json_t *object, const char *key, int64_t tokens, double sec
         add_real(object, key, (double)tokens / seconds);
 }
 
+static void add_handle(json_t *object, const neap_handle_stats *h)
+{
+    add_integer(object, "executes", h->executes);
+    add_integer(object, "evaluations", h->evaluations);
+    add_integer(object, "init_barriers", h->init_barriers);
+    add_integer(object, "internal_evaluations", h->internal_evaluations);
+    add_integer(object, "accounting_calls", h->accounting_calls);
+    add_integer(object, "pending_bytes", h->pending_bytes);
+}
+
 static const char *finish_reason(const cli_stats *s)
 {
     return s->interrupted                         ? "interrupted"
@@ -107,7 +131,7 @@ json_t *cli_stats_json(const cli_stats *s)
 {
     json_t *object = json_object();
     add_integer(object, "planned_peak_bytes",
-                s->planned ? s->session.planned_peak_bytes : s->memory.peak);
+                s->planned_peak_bytes ? s->planned_peak_bytes : s->memory.peak);
     add_integer(object, "measured_peak_bytes", s->memory.peak);
     add_integer(object, "mapped_bytes", s->memory.mapped);
     json_object_set_new(object, "peak_by_category",
@@ -117,13 +141,15 @@ json_t *cli_stats_json(const cli_stats *s)
     add_integer(object, "process_peak_rss_bytes", process_bytes("VmHWM:"));
     add_integer(object, "process_start_rss_bytes", start_rss_bytes);
     add_real(object, "wall_seconds", s->wall_seconds);
-    add_integer(object, "barriers", 0); /* thresholds belong to programs */
+    add_integer(object, "barriers", s->handle.barriers);
     add_integer(object, "plans", s->eval.plans);
     add_integer(object, "plan_cache_hits", s->eval.plan_cache_hits);
     add_real(object, "plan_seconds", s->eval.plan_seconds);
     add_integer(object, "steps", s->eval.steps);
     add_integer(object, "threads", (uint64_t)s->threads);
     json_object_set_new(object, "isa", json_string(s->isa));
+    if (s->program)
+        add_handle(object, &s->handle);
     if (s->generated)
         add_generation(object, s);
     return object;

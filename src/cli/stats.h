@@ -3,6 +3,7 @@
 #define CLI_STATS_H
 
 #include <neap/model.h>
+#include <neap/program.h>
 
 #include "cli/cli.h"
 
@@ -12,9 +13,11 @@ typedef struct cli_stats {
     int threads;
     const char *isa;
     neap_memory_info memory;
+    uint64_t planned_peak_bytes; /* 0: nothing was planned, the peak is what was measured */
     neap_eval_stats eval;
-    bool planned;
     neap_session_info session;
+    bool program;
+    neap_handle_stats handle;
     bool generated;
     neap_generate_result result; /* in bench: medians */
     bool interrupted;
@@ -25,6 +28,8 @@ void cli_stats_note_start(void);
 void cli_stats_begin(cli_stats *stats);
 /* Reads the counters; while what the run used is still there. `session` may be NULL. */
 void cli_stats_read(cli_stats *stats, const neap_context *ctx, const neap_session *session);
+/* The same for a program's handle: counts and threads are the handle's, bytes the context's. */
+void cli_stats_read_program(cli_stats *stats, const neap_context *ctx, neap_handle *handle);
 /* After everything but the context is freed. */
 void cli_stats_end(cli_stats *stats, const neap_context *ctx);
 /* The keys of CLI.md's --stats; NULL: out of memory. */

@@ -2,42 +2,18 @@
 #include "cli/task.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-/* There is no context yet to ask for the text. */
-static int no_context(neap_status status)
-{
-    const char *isa = getenv("NEAP_ISA");
-    if (status == NEAP_EINVAL && isa)
-        return cli_failed("NEAP_ISA=%s: not a kernel set that this machine runs (base, avx2, avx512)",
-                          isa);
-    return cli_failed("no context: %s", neap_status_text(status));
-}
-
-/* Devices and pipes may be named twice. */
-static bool same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    if (stat(a, &x) != 0)
-        return !strcmp(a, b);
-    return S_ISREG(x.st_mode) && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
-/* An output must not be written over an input: the model would be lost, and its mapped pages with it. */
 static int check_outputs(const cli_settings *s, const char *model)
 {
-    const struct {
-        const char *option, *path;
-    } files[] = {{"-m", model}, {"--ids", s->ids}, {"--logits", s->logits}, {"--stats", s->stats}};
-    enum { FIRST_OUTPUT = 2, COUNT = sizeof files / sizeof files[0] };
-    for (int i = FIRST_OUTPUT; i < COUNT; i++)
-        for (int j = 0; j < i; j++)
-            if (files[i].path && files[j].path && same_file(files[i].path, files[j].path))
-                return cli_usage("%s %s: the same file as %s", files[i].option, files[i].path,
-                                 files[j].option);
-    return CLI_DONE;
+    const cli_file files[] = {
+        {"-m", model, false},
+        {"--tokenizer", s->tokenizer, false},
+        {"--ids", s->ids, false},
+        {"--logits", s->logits, true},
+        {"--stats", s->stats, true},
+    };
+    return cli_check_files(files, sizeof files / sizeof files[0]);
 }
 
 static int open_context(cli_task *task, const cli_settings *settings, const char *path,
@@ -51,14 +27,7 @@ static int open_context(cli_task *task, const cli_settings *settings, const char
         return outputs;
     if (settings->stats && cli_check_writable("--stats", settings->stats) != CLI_DONE)
         return CLI_FAILED;
-    neap_context_options options = NEAP_CONTEXT_OPTIONS_INIT;
-    options.threads = (int)threads;
-    const neap_status status = neap_context_new(&options, &task->ctx);
-    if (status != NEAP_OK) {
-        task->ctx = NULL;
-        return no_context(status);
-    }
-    return CLI_DONE;
+    return cli_context_new(threads, &task->ctx);
 }
 
 int cli_task_open(cli_task *task, const cli_settings *settings, const char *path, int64_t threads)
@@ -71,6 +40,18 @@ int cli_task_open(cli_task *task, const cli_settings *settings, const char *path
         return cli_context_failed(task->ctx);
     }
     neap_model_describe(task->model, &task->info);
+    return CLI_DONE;
+}
+
+int cli_within_budget(neap_context *ctx, uint64_t limit, const char *what)
+{
+    neap_memory_info m = NEAP_MEMORY_INFO_INIT;
+    neap_context_memory(ctx, &m);
+    if (limit && m.peak > limit)
+        return cli_failed("needs at least %.1f MiB (%" PRIu64 " bytes), the limit is %.1f MiB: %s",
+                          (double)m.peak / 1048576.0, m.peak, (double)limit / 1048576.0, what);
+    if (limit && neap_context_set_limit(ctx, limit) != NEAP_OK)
+        return cli_context_failed(ctx);
     return CLI_DONE;
 }
 
@@ -92,21 +73,12 @@ const neap_tokenizer *cli_task_tokenizer(const cli_task *task)
 
 int cli_task_within_budget(cli_task *task)
 {
-    neap_memory_info m = NEAP_MEMORY_INFO_INIT;
-    const uint64_t limit = task->settings->memory;
-    neap_context_memory(task->ctx, &m);
-    if (limit && m.peak > limit)
-        return cli_failed("needs at least %.1f MiB (%" PRIu64 " bytes), the limit is %.1f MiB: "
-                          "header, tokenizer and text",
-                          (double)m.peak / 1048576.0, m.peak, (double)limit / 1048576.0);
-    if (limit && neap_context_set_limit(task->ctx, limit) != NEAP_OK)
-        return cli_context_failed(task->ctx);
-    return CLI_DONE;
+    return cli_within_budget(task->ctx, task->settings->memory, "header, tokenizer and text");
 }
 
 /* ---- session ------------------------------------------------------------------------------ */
 
-static int make_sampler(cli_task *task)
+int cli_task_sampler(cli_task *task)
 {
     const cli_settings *s = task->settings;
     neap_sampler_options options = NEAP_SAMPLER_OPTIONS_INIT;
@@ -131,7 +103,7 @@ static int64_t default_context(const cli_task *task, int64_t new_tokens)
     return rounded < most ? rounded : most;
 }
 
-static int no_room(const cli_task *task, int64_t context)
+int cli_task_no_room(const cli_task *task, int64_t context)
 {
     if (context >= task->info.context_length)
         return cli_failed("the prompt has %zu tokens, the model has room for %" PRId64
@@ -144,6 +116,12 @@ static int no_room(const cli_task *task, int64_t context)
         task->ids.count, context, task->info.context_length);
 }
 
+int64_t cli_task_context(const cli_task *task, int64_t new_tokens)
+{
+    const int64_t given = task->settings->context;
+    return given < 0 ? default_context(task, new_tokens) : given;
+}
+
 int cli_task_plan(cli_task *task, int64_t new_tokens, int64_t decode_steps)
 {
     static const neap_dtype kv_types[] = {NEAP_F16, NEAP_F32};
@@ -152,7 +130,7 @@ int cli_task_plan(cli_task *task, int64_t new_tokens, int64_t decode_steps)
     const cli_settings *s = task->settings;
     neap_session_options o = NEAP_SESSION_OPTIONS_INIT;
     o.prompt = (int64_t)task->ids.count;
-    o.context = s->context < 0 ? default_context(task, new_tokens) : s->context;
+    o.context = cli_task_context(task, new_tokens);
     o.chunk = s->chunk;
     o.decode = decode_steps > 0;
     o.kv_type = kv_types[s->kv_type];
@@ -160,8 +138,8 @@ int cli_task_plan(cli_task *task, int64_t new_tokens, int64_t decode_steps)
     o.memory = s->memory;
     const int64_t room = o.context ? o.context : task->info.context_length;
     if (o.prompt >= room && new_tokens > 0)
-        return no_room(task, room);
-    if (make_sampler(task) != CLI_DONE)
+        return cli_task_no_room(task, room);
+    if (cli_task_sampler(task) != CLI_DONE)
         return CLI_FAILED;
     neap_context_trim(task->ctx);
     if (neap_session_new(task->model, &o, &task->session) != NEAP_OK) {
@@ -170,7 +148,7 @@ int cli_task_plan(cli_task *task, int64_t new_tokens, int64_t decode_steps)
     }
     neap_session_describe(task->session, &task->plan);
     if (o.prompt >= task->plan.context && new_tokens > 0)
-        return no_room(task, task->plan.context);
+        return cli_task_no_room(task, task->plan.context);
     return CLI_DONE;
 }
 

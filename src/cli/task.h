@@ -18,7 +18,7 @@ enum { CLI_PROMPT_ROOM = 8192 };
 typedef struct cli_task {
     const cli_settings *settings;
     neap_context *ctx;
-    neap_model *model;         /* NULL: only a tokenizer was opened */
+    neap_model *model;         /* NULL: only a tokenizer was opened, or a program */
     neap_tokenizer *tokenizer; /* opened for itself, or NULL */
     neap_model_info info;
     neap_ids ids; /* the prompt */
@@ -35,6 +35,7 @@ int cli_task_open_tokenizer(cli_task *task, const cli_settings *settings, const 
 /* The one opened for itself, else the model's. */
 const neap_tokenizer *cli_task_tokenizer(const cli_task *task);
 /* For commands without a session: what was taken until now fits --memory, or is refused. */
+int cli_within_budget(neap_context *ctx, uint64_t limit, const char *what);
 int cli_task_within_budget(cli_task *task);
 /* The text of -p (rendered with the chat template for --chat) or --ids becomes task->ids; as a
  * prompt, no ids are an error. */
@@ -48,7 +49,22 @@ void cli_task_close(cli_task *task);
 /* That and the context, after --stats is written if `status` is done or interrupted. Returns it, or
  * that of writing. */
 int cli_task_finish(cli_task *task, int status);
-/* The way of `generate` and `plan generate`: arguments, model, prompt, budget, then `work`. */
+/* Positions: -c, or as many as the prompt and new tokens take; 0: as many as will do. */
+int64_t cli_task_context(const cli_task *task, int64_t new_tokens);
+/* The prompt leaves no position free: says so. */
+int cli_task_no_room(const cli_task *task, int64_t context);
+/* task->sampler for the vocabulary, from the settings. */
+int cli_task_sampler(cli_task *task);
+/* The way of `generate` and `plan generate`: arguments, model, prompt, budget, then `work`. A
+ * program has a way of its own. */
 int cli_generate(bool plan, int (*work)(cli_task *task), int argc, char **argv);
+
+/* What makes the text: neap_generate, or the like, with `user`. */
+typedef neap_status (*cli_generator)(void *user, const neap_generate_options *options,
+                                     neap_generate_result *result);
+/* Runs it and prints what comes; errors are taken from `ctx`. */
+int cli_print_text(cli_task *task, neap_context *ctx, cli_generator generate, void *user);
+/* `generate` and `plan generate` of a program. */
+int cli_generate_program(const cli_settings *settings, bool plan);
 
 #endif

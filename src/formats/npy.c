@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -117,12 +118,18 @@ static bool write_file(const char *path, int flags, const content *c)
     return error == 0;
 }
 
-/* Beside the old file first, then in its place. `temporary` is room for that name. */
-static bool replace_file(const char *path, char *temporary, size_t size, const content *c)
+/* Beside the old file first, then in its place. Nothing is taken from the ledger: results are written
+ * when the planned peak is held. */
+static bool replace_file(const char *path, const content *c)
 {
+    char temporary[PATH_MAX + 40];
     bool written = false;
+    if (strlen(path) >= PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
     for (int i = 0; i < 100 && !written; i++) {
-        snprintf(temporary, size, "%s.%d-%d.tmp", path, (int)getpid(), i);
+        snprintf(temporary, sizeof temporary, "%s.%d-%d.tmp", path, (int)getpid(), i);
         written = write_file(temporary, O_CREAT | O_EXCL, c);
         if (!written && errno != EEXIST)
             return false;
@@ -152,13 +159,8 @@ neap_status neap_npy_write(neap_context *ctx, const char *path, const neap_npy *
         written = write_file(path, O_TRUNC, &c);
         error = errno;
     } else {
-        const size_t size = strlen(path) + 40;
-        char *temporary = np_alloc(ctx, NEAP_MEM_HOST, size);
-        if (!temporary)
-            return NEAP_ENOMEM;
-        written = replace_file(path, temporary, size, &c);
+        written = replace_file(path, &c);
         error = errno;
-        np_free(ctx, NEAP_MEM_HOST, temporary, size);
     }
     if (!written)
         return np_fail(ctx, NEAP_EIO, "%s: cannot be written: %s", path, strerror(error));

@@ -25,7 +25,7 @@ refused 2 'neap: extra: unexpected argument; `neap generate --help` lists the op
 refused 2 'neap: -p and --ids: one prompt is enough' "${g[@]}" --ids x.json
 refused 2 'neap: --chat and --raw exclude each other' "${g[@]}" --chat --raw
 refused 2 'neap: --system needs --chat' "${g[@]}" --system x
-refused 2 'neap: FILE is missing: a model' info
+refused 2 'neap: FILE is missing: a model or a program' info
 refused 2 'neap: -p TEXT is missing: the text' tokenize -m $tiny
 refused 2 'neap: -m and --tokenizer exclude each other' tokenize -m $tiny --tokenizer $tiny -p a
 refused 2 'neap: b: unexpected argument, only one file at a time' info a b

@@ -7,6 +7,7 @@ Usage: neap COMMAND [OPTION...]
 Runs tensor programs inside a byte budget and tells beforehand what they need.
 
   generate   text from a language model
+  run        one method of a program, on tensors from files
   plan       what a command would need, without running it
   bench      prompt and generation speed, and memory
   tokenize   the token ids of a text
@@ -46,7 +47,10 @@ session="-m -p --ids --logits --weights --kv-type --ignore-eos -n -c --temp --to
     options bench $common $session --pp --tg --repeat --json
     options tokenize $common -m -p --tokenizer --chat
     options info $common --json
+    run="-i -o --call --calls --method --option --kv-cache --data"
+    options run $common $run
+    options "plan run" $common $run --json --shape
 }
 must 0 plan --help
-grep -qx 'Commands: generate' "$work/out" || fault "plan --help"
+grep -qx 'Commands: generate run' "$work/out" || fault "plan --help"
 finish

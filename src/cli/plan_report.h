@@ -1,0 +1,42 @@
+/* plan_report.h - how a plan is told, of a model's session and of a program's calls alike: the
+ * bytes, what is alive at the peak, as lines for a reader or as the JSON object of `plan`. */
+#ifndef CLI_PLAN_REPORT_H
+#define CLI_PLAN_REPORT_H
+
+#include <neap/plan.h>
+
+#include "cli/cli.h"
+
+/* For a reader, values of the same op and size are one line: the 60 caches of 30 layers. */
+typedef struct cli_alive_group {
+    char name[64], op[48];
+    neap_plan_alive first;
+    int64_t count;
+} cli_alive_group;
+
+enum { CLI_ALIVE_GROUPS = 64 };
+
+typedef struct cli_alive {
+    json_t *list;
+    cli_alive_group group[CLI_ALIVE_GROUPS];
+    int count;
+} cli_alive;
+
+void cli_alive_clear(cli_alive *alive); /* before the first use: zeroed */
+/* A visitor for neap_session_at_peak and neap_handle_plan; `user` is a cli_alive. */
+bool cli_alive_add(void *user, const neap_plan_alive *value);
+
+typedef struct cli_plan_facts {
+    uint64_t planned_peak_bytes, least_bytes, mapped_bytes, memory_limit;
+    uint64_t arena_bytes, largest_live_bytes;
+    uint64_t by_category[NEAP_MEM_CATEGORIES];
+    int64_t steps, peak_step;
+    double plan_seconds;
+    int threads;
+} cli_plan_facts;
+
+/* The keys that every plan has. */
+json_t *cli_plan_json(const cli_plan_facts *facts, const cli_alive *alive);
+void cli_plan_print(const cli_plan_facts *facts, cli_alive *alive);
+
+#endif

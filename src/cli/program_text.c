@@ -1,0 +1,238 @@
+/* program_text.c - `neap generate` and `neap plan generate` of a program: a decoder over its handle.
+ *
+ * The least that would do is that of the shortest chunk; a longer one is taken if it fits. Each is
+ * planned with a handle of its own, as a handle keeps its plans. */
+#include <inttypes.h>
+#include <neap/decoder.h>
+#include <string.h>
+
+#include "cli/program_task.h"
+#include "cli/task.h"
+
+enum { CHUNK_STEP = 64, CHUNK_DEFAULT = 512, CALLS = 5, POSITIONS_MOST = 1 << 30 };
+
+/* A call that is planned: `n` tokens at `position`. */
+typedef struct feed {
+    int64_t position, n;
+} feed;
+
+typedef struct program_text {
+    cli_program p;
+    cli_task t; /* prompt, sampler, what is printed */
+    neap_decoder *decoder;
+    neap_decoder_info info;
+    int64_t context;
+    feed feeds[CALLS];
+    int n_feeds;
+} program_text;
+
+/* ---- before the program ------------------------------------------------------------------- */
+
+static int check_settings(const cli_settings *s, bool plan)
+{
+    const cli_file files[] = {
+        {"-m", s->model, false},        {"--tokenizer", s->tokenizer, false},
+        {"--data", s->data, false},     {"--ids", s->ids, false},
+        {"--logits", s->logits, true},  {"--stats", s->stats, true},
+    };
+    if (!s->tokenizer && !s->ids)
+        return cli_usage("--tokenizer FILE is missing: a program has none of its own");
+    if (!s->tokenizer && !s->tokens && !plan)
+        return cli_usage("--tokenizer FILE is missing: without it only --tokens can be printed");
+    if (s->kv_type != 0)
+        return cli_usage("--kv-type: what a program remembers has the type it was exported with");
+    if (s->weights == 2)
+        return cli_usage("--weights repacked: a program's constants are used as they lie in the "
+                         "file");
+    return cli_check_files(files, sizeof files / sizeof files[0]);
+}
+
+static int open_all(program_text *x, const cli_settings *s)
+{
+    int status = cli_program_open(&x->p, s, s->model);
+    if (status == CLI_DONE)
+        status = cli_program_choose(&x->p);
+    if (status != CLI_DONE)
+        return status;
+    if (neap_decoder_inspect(x->p.program, x->p.method, &x->info) != NEAP_OK)
+        return cli_context_failed(x->p.ctx);
+    if (s->tokenizer && neap_tokenizer_open(x->p.ctx, s->tokenizer, &x->t.tokenizer) != NEAP_OK) {
+        x->t.tokenizer = NULL;
+        return cli_context_failed(x->p.ctx);
+    }
+    x->t.ctx = x->p.ctx;
+    x->t.info.vocabulary = x->info.vocabulary;
+    x->t.info.context_length =
+        x->info.longest_context ? x->info.longest_context : POSITIONS_MOST;
+    return cli_task_prompt(&x->t);
+}
+
+/* ---- the plan ----------------------------------------------------------------------------- */
+
+static void add_feed(program_text *x, int64_t position, int64_t n)
+{
+    for (int i = 0; i < x->n_feeds; i++)
+        if (x->feeds[i].position == position && x->feeds[i].n == n)
+            return;
+    if (n > 0 && position >= 0)
+        x->feeds[x->n_feeds++] = (feed){position, n};
+}
+
+/* What the run will call, once for each size, at the first and the last place. */
+static void list_feeds(program_text *x, int64_t new_tokens)
+{
+    const int64_t prompt = (int64_t)x->t.ids.count, chunk = x->info.chunk;
+    const int64_t whole = prompt / chunk * chunk;
+    const int64_t end = prompt + new_tokens - 1;
+    x->n_feeds = 0;
+    if (whole > 0) {
+        add_feed(x, 0, chunk);
+        add_feed(x, whole - chunk, chunk);
+    }
+    add_feed(x, whole, prompt - whole);
+    if (new_tokens > 1) {
+        add_feed(x, prompt, 1);
+        add_feed(x, (end < x->context ? end : x->context) - 1, 1);
+    }
+}
+
+/* Tokens that are not known yet stand as the prompt's first. */
+static neap_status plan_feed(void *user, int i, neap_execution_plan *plan, cli_alive *alive)
+{
+    program_text *x = user;
+    const feed *f = &x->feeds[i];
+    const bool known = f->position + f->n <= (int64_t)x->t.ids.count;
+    return neap_decoder_plan(x->decoder, x->t.ids.data + (known ? f->position : 0), f->n,
+                             f->position, plan, cli_alive_add, alive);
+}
+
+static void close_decoder(program_text *x)
+{
+    neap_decoder_free(x->decoder);
+    neap_handle_close(x->p.handle);
+    x->decoder = NULL;
+    x->p.handle = NULL;
+}
+
+/* Handle, decoder and plan for a chunk. */
+static int plan_chunk(program_text *x, int64_t chunk)
+{
+    close_decoder(x);
+    int status = cli_program_load(&x->p);
+    if (status != CLI_DONE)
+        return status;
+    neap_decoder_options o = NEAP_DECODER_OPTIONS_INIT;
+    o.tokenizer = x->t.tokenizer;
+    o.context = x->context;
+    o.chunk = chunk;
+    if (neap_decoder_new(x->p.handle, &o, &x->decoder) != NEAP_OK) {
+        x->decoder = NULL;
+        return cli_context_failed(neap_handle_context(x->p.handle));
+    }
+    neap_decoder_describe(x->decoder, &x->info);
+    list_feeds(x, x->p.settings->new_tokens);
+    return cli_program_plan(&x->p, x->n_feeds, plan_feed, x);
+}
+
+static int64_t round_up(int64_t n)
+{
+    return (n + CHUNK_STEP - 1) / CHUNK_STEP * CHUNK_STEP;
+}
+
+static int choose_chunk(program_text *x)
+{
+    const cli_settings *s = x->p.settings;
+    const int64_t longest = round_up((int64_t)x->t.ids.count);
+    int status = plan_chunk(x, s->chunk ? s->chunk : CHUNK_STEP);
+    const uint64_t least = x->p.plan.least_bytes;
+    if (status != CLI_DONE || s->chunk || (s->memory && least > s->memory))
+        return status;
+    int64_t chunk = longest < CHUNK_DEFAULT ? longest : CHUNK_DEFAULT;
+    if (chunk > round_up(x->info.longest_call))
+        chunk = round_up(x->info.longest_call);
+    for (; status == CLI_DONE && chunk > CHUNK_STEP; chunk -= CHUNK_STEP) {
+        status = plan_chunk(x, chunk);
+        if (!s->memory || x->p.plan.planned_peak_bytes <= s->memory)
+            break;
+    }
+    if (status == CLI_DONE && chunk == CHUNK_STEP && x->info.chunk > CHUNK_STEP)
+        status = plan_chunk(x, CHUNK_STEP);
+    x->p.plan.least_bytes = least;
+    return status;
+}
+
+static int plan_all(program_text *x)
+{
+    const cli_settings *s = x->p.settings;
+    const int64_t room = cli_task_context(&x->t, s->new_tokens);
+    x->context = room ? room : x->info.longest_context;
+    if (!x->context)
+        return cli_failed("-c 0: the program does not say how many positions it allows: name them");
+    if ((int64_t)x->t.ids.count >= x->context)
+        return cli_task_no_room(&x->t, x->context);
+    if (cli_task_sampler(&x->t) != CLI_DONE)
+        return CLI_FAILED;
+    const int status = choose_chunk(x);
+    return status == CLI_DONE ? cli_program_limit(&x->p) : status;
+}
+
+/* ---- the work ------------------------------------------------------------------------------- */
+
+static neap_status generate(void *user, const neap_generate_options *o, neap_generate_result *result)
+{
+    program_text *x = user;
+    return neap_decoder_generate(x->decoder, x->t.ids.data, (int64_t)x->t.ids.count, o, result);
+}
+
+static int run(program_text *x)
+{
+    if (!x->p.settings->quiet)
+        fprintf(stderr,
+                "neap: planned peak %s (%" PRIu64 " bytes), context %" PRId64 ", steps of %" PRId64
+                " tokens, %d threads\n",
+                cli_mib(x->p.plan.planned_peak_bytes).text, x->p.plan.planned_peak_bytes,
+                x->context, x->info.chunk, x->p.plan.threads);
+    const int status =
+        cli_print_text(&x->t, neap_handle_context(x->p.handle), generate, x);
+    x->p.stats.result = x->t.stats.result;
+    x->p.stats.generated = x->t.stats.generated;
+    x->p.stats.interrupted = x->t.stats.interrupted;
+    return status;
+}
+
+static int report(program_text *x)
+{
+    if (x->p.settings->json) {
+        json_t *object = cli_plan_json(&x->p.plan, &x->p.alive);
+        json_object_set_new(object, "prompt_tokens", json_integer((json_int_t)x->t.ids.count));
+        json_object_set_new(object, "context", json_integer(x->context));
+        json_object_set_new(object, "chunk", json_integer(x->info.chunk));
+        json_object_set_new(object, "evaluations", json_integer(x->p.evaluations));
+        return cli_json_print(stdout, "standard output", object);
+    }
+    printf("%zu prompt tokens, context %" PRId64 ", steps of %" PRId64 " tokens, %d threads\n\n",
+           x->t.ids.count, x->context, x->info.chunk, x->p.plan.threads);
+    cli_plan_print(&x->p.plan, &x->p.alive);
+    return cli_flush_output();
+}
+
+int cli_generate_program(const cli_settings *settings, bool plan)
+{
+    program_text x = {.info = NEAP_DECODER_INFO_INIT,
+                      .t = {.settings = settings, .info = NEAP_MODEL_INFO_INIT}};
+    cli_stats_begin(&x.t.stats);
+    int status = check_settings(settings, plan);
+    if (status != CLI_DONE)
+        return status;
+    status = open_all(&x, settings);
+    if (status == CLI_DONE)
+        status = plan_all(&x);
+    if (status == CLI_DONE)
+        status = plan ? report(&x) : run(&x);
+    neap_decoder_free(x.decoder);
+    neap_sampler_free(x.t.sampler);
+    if (x.p.ctx)
+        neap_ids_free(x.p.ctx, &x.t.ids);
+    neap_tokenizer_free(x.t.tokenizer);
+    return cli_program_finish(&x.p, status);
+}
