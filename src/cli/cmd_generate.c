@@ -175,6 +175,8 @@ int cli_print_text(cli_task *t, neap_context *ctx, cli_generator generate, void 
 static neap_status generate(void *user, const neap_generate_options *o, neap_generate_result *result)
 {
     const cli_task *t = user;
+    if (!t->settings->quiet)
+        announce(t);
     const neap_status status = neap_session_start(t->session);
     if (status != NEAP_OK)
         return status;
@@ -183,8 +185,6 @@ static neap_status generate(void *user, const neap_generate_options *o, neap_gen
 
 static int run(cli_task *t)
 {
-    if (!t->settings->quiet)
-        announce(t);
     return cli_print_text(t, t->ctx, generate, t);
 }
 

@@ -26,7 +26,7 @@ bool cli_is_program(const char *path)
 
 int cli_program_open(cli_program *p, const cli_settings *settings, const char *path)
 {
-    *p = (cli_program){.settings = settings};
+    *p = (cli_program){.settings = settings, .path = path};
     cli_stats_begin(&p->stats);
     if (settings->stats && cli_check_writable("--stats", settings->stats) != CLI_DONE)
         return CLI_FAILED;
@@ -153,7 +153,8 @@ static int open_handle(cli_program *p, neap_option *options)
     }
     if (status == CLI_DONE && neap_handle_open(p->program, p->method, &o, &p->handle) != NEAP_OK) {
         p->handle = NULL;
-        status = cli_context_failed(p->ctx);
+        status = cli_failed("%s: %s", p->path, neap_context_error(p->ctx));
+        neap_context_clear_error(p->ctx);
     }
     return status;
 }

@@ -15,6 +15,7 @@
 
 typedef struct cli_program {
     const cli_settings *settings;
+    const char *path;
     neap_context *ctx; /* one thread; the handle's has the others */
     neap_program *program;
     int method;

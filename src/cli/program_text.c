@@ -181,19 +181,18 @@ static int plan_all(program_text *x)
 static neap_status generate(void *user, const neap_generate_options *o, neap_generate_result *result)
 {
     program_text *x = user;
-    return neap_decoder_generate(x->decoder, x->t.ids.data, (int64_t)x->t.ids.count, o, result);
-}
-
-static int run(program_text *x)
-{
     if (!x->p.settings->quiet)
         fprintf(stderr,
                 "neap: planned peak %s (%" PRIu64 " bytes), context %" PRId64 ", steps of %" PRId64
                 " tokens, %d threads\n",
                 cli_mib(x->p.plan.planned_peak_bytes).text, x->p.plan.planned_peak_bytes,
                 x->context, x->info.chunk, x->p.plan.threads);
-    const int status =
-        cli_print_text(&x->t, neap_handle_context(x->p.handle), generate, x);
+    return neap_decoder_generate(x->decoder, x->t.ids.data, (int64_t)x->t.ids.count, o, result);
+}
+
+static int run(program_text *x)
+{
+    const int status = cli_print_text(&x->t, neap_handle_context(x->p.handle), generate, x);
     x->p.stats.result = x->t.stats.result;
     x->p.stats.generated = x->t.stats.generated;
     x->p.stats.interrupted = x->t.stats.interrupted;

@@ -84,6 +84,10 @@ def plan(path):
         assert sorted(alive) == ["bytes", "dtype", "name", "op", "shape"], alive
 
 
+def run_stats(path):
+    check_stats(path, load_line(path))
+
+
 def bench(path, *cells):
     b = load_line(path)
     rows = b["rows"] if len(cells) > 1 else [b]

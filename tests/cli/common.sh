@@ -43,6 +43,18 @@ check() {
 }
 
 checks() { python3 -B tests/cli/checks.py "$@"; }
+tensors() { python3 -B tests/cli/tensors.py "$@"; }
+
+# refused STATUS LINE ARGUMENTS: LINE is all of standard error.
+refused() {
+    local want=$1 line=$2
+    shift 2
+    must "$want" "$@" </dev/null
+    [ "$(cat "$work/err")" = "$line" ] || fault "neap $*
+    says:     $(cat "$work/err")
+    expected: $line"
+    [ -s "$work/out" ] && fault "neap $*: writes to standard output"
+}
 
 # A field of a JSON file.
 field() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$1" "$2"; }

@@ -3,17 +3,6 @@
 # and what was expected, nothing on standard output.
 . tests/cli/common.sh
 
-# refused STATUS LINE ARGUMENTS: LINE is all of standard error.
-refused() {
-    local want=$1 line=$2
-    shift 2
-    must "$want" "$@" </dev/null
-    [ "$(cat "$work/err")" = "$line" ] || fault "neap $*
-    says:     $(cat "$work/err")
-    expected: $line"
-    [ -s "$work/out" ] && fault "neap $*: writes to standard output"
-}
-
 g=(generate -m $tiny -p hi)
 refused 2 'neap: foo: no such command; `neap --help` lists them' foo
 refused 2 'neap: plan foo: no such command; `neap plan --help` lists them' plan foo
