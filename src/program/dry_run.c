@@ -83,11 +83,14 @@ bool np_dry_note(np_dry_run *r, neap_context *ctx, neap_plan *plan)
     if (held <= r->peak)
         return true;
     r->peak = held;
+    r->held = m.active + m.cached;
     r->info = info;
     r->outputs = outputs;
     memcpy(r->by_category, m.active_by_category, sizeof r->by_category);
     r->by_category[NEAP_MEM_STATE] += info.state_bytes;
     r->by_category[NEAP_MEM_SCRATCH] += info.scratch_bytes;
+    uint64_t idle = r->arena - grown; /* of the arena; the rest of what is cached is slabs */
+    r->by_category[NEAP_MEM_HOST] += m.cached > idle ? m.cached - idle : 0;
     uint64_t rest = held;
     for (int c = 0; c < NEAP_MEM_CATEGORIES; c++)
         rest -= c == NEAP_MEM_ACTIVATIONS ? 0 : r->by_category[c];

@@ -13,6 +13,7 @@ typedef struct np_dry_run {
     const neap_context *root; /* whose ledger the peak is of */
     uint64_t arena; /* the largest so far: it stays from plan to plan */
     uint64_t peak;  /* of held bytes */
+    uint64_t held;  /* what of it was held in truth */
     uint64_t by_category[NEAP_MEM_CATEGORIES]; /* then */
     uint64_t outputs; /* results of the plan that holds the peak */
     neap_plan_info info;

@@ -359,42 +359,51 @@ neap_status neap_handle_execute(neap_handle *h, int n_inputs, const neap_value *
     return np_report(h->ctx, status);
 }
 
+/* Loading and planning hold bytes too; and a run begins with what is held now, not when the peak was noted:
+ * slabs that were filled since are kept. */
+static void tell_plan(const np_dry_run *r, neap_execution_plan *plan)
+{
+    neap_execution_plan full = NEAP_EXECUTION_PLAN_INIT;
+    neap_memory_info m = NEAP_MEMORY_INFO_INIT;
+    neap_context_memory(r->root, &m);
+    full.held_bytes = m.active + m.cached;
+    uint64_t late = full.held_bytes > r->held ? full.held_bytes - r->held : 0;
+    bool before = m.peak > r->peak + late;
+    full.planned_peak_bytes = full.least_bytes = before ? m.peak : r->peak + late;
+    memcpy(full.by_category, before ? m.peak_by_category : r->by_category,
+           sizeof full.by_category);
+    full.by_category[NEAP_MEM_HOST] += before ? 0 : late;
+    full.arena_bytes = r->info.arena_bytes;
+    full.scratch_bytes = r->info.scratch_bytes;
+    full.largest_live_bytes = r->info.largest_live_bytes;
+    full.output_bytes = r->outputs;
+    full.steps = r->steps;
+    full.peak_step = r->info.peak_step;
+    full.evaluations = r->evaluations;
+    full.plan_seconds = r->plan_seconds;
+    np_tell(plan, &full, sizeof full);
+}
+
 neap_status neap_handle_plan(neap_handle *h, int n_inputs, const neap_value *inputs,
                              neap_execution_plan *plan,
                              bool (*visit)(void *user, const struct neap_plan_alive *alive),
                              void *user)
 {
     np_dry_run r = {.root = h->program->ctx};
-    neap_execution_plan full = NEAP_EXECUTION_PLAN_INIT;
     neap_status status = set_values(h, n_inputs, inputs, true);
     if (status == NEAP_OK)
         status = np_method_run(h, &r);
-    if (status == NEAP_OK) {
-        neap_memory_info m = NEAP_MEMORY_INFO_INIT;
-        neap_context_memory(r.root, &m); /* loading and planning hold bytes too */
-        bool before = m.peak > r.peak;
-        full.planned_peak_bytes = full.least_bytes = before ? m.peak : r.peak;
-        memcpy(full.by_category, before ? m.peak_by_category : r.by_category,
-               sizeof full.by_category);
-        full.arena_bytes = r.info.arena_bytes;
-        full.scratch_bytes = r.info.scratch_bytes;
-        full.largest_live_bytes = r.info.largest_live_bytes;
-        full.output_bytes = r.outputs;
-        full.held_bytes = m.active + m.cached;
-        full.steps = r.steps;
-        full.peak_step = r.info.peak_step;
-        full.evaluations = r.evaluations;
-        full.plan_seconds = r.plan_seconds;
-        np_tell(plan, &full, sizeof full);
-        for (size_t i = 0; visit && i < r.n_alive; i++) {
-            neap_plan_alive a = r.alive[i].what;
-            a.name = r.alive[i].name;
-            if (!visit(user, &a))
-                break;
-        }
+    for (size_t i = 0; status == NEAP_OK && visit && i < r.n_alive; i++) {
+        neap_plan_alive a = r.alive[i].what;
+        a.name = r.alive[i].name;
+        if (!visit(user, &a))
+            break;
     }
+    const np_dry_run found = r;
     release_values(h);
     np_dry_free(&r, h->ctx);
+    if (status == NEAP_OK)
+        tell_plan(&found, plan);
     return np_report(h->ctx, status);
 }
 

@@ -17,7 +17,7 @@ tensors make "$w/two.npy" f32 2 1 2
 one_case() {
     local least peak
     must 0 plan run "$@" --threads 2 --json && cp "$w/out" "$w/plan.json"
-    check "plan $*" checks plan "$w/plan.json"
+    check "plan $*" checks plan "$w/plan.json" idle
     least=$(field "$w/plan.json" least_bytes)
     peak=$(field "$w/plan.json" planned_peak_bytes)
     must 0 run "$@" --threads 2 -q -o "$w/free.bin" --stats "$w/stats.json"
