@@ -199,9 +199,19 @@ bool np_whisper_is_silent(const np_whisper_attempt *a)
     return a->no_speech > 0.6 && !(a->logprob > -1);
 }
 
+static bool repeats(const np_whisper_attempt *a)
+{
+    return a->compression > 2.4;
+}
+
 bool np_whisper_is_poor(const np_whisper_attempt *a)
 {
-    return !np_whisper_is_silent(a) && (a->compression > 2.4 || !(a->logprob >= -1));
+    return !np_whisper_is_silent(a) && (repeats(a) || !(a->logprob >= -1));
+}
+
+bool np_whisper_is_better(const np_whisper_attempt *a, const np_whisper_attempt *b)
+{
+    return repeats(a) != repeats(b) ? repeats(b) : a->logprob > b->logprob;
 }
 
 enum { MATCH_LEAST = 3, MATCH_MOST = 258, TEXT_MOST = 8192, LENGTHS = 256, CODES = LENGTHS + 32 };

@@ -89,6 +89,9 @@ typedef struct np_whisper_attempt {
 bool np_whisper_is_silent(const np_whisper_attempt *attempt);
 /* The next temperature should be tried: repetition, or the model is unsure; not if it is silent. */
 bool np_whisper_is_poor(const np_whisper_attempt *attempt);
+/* Of two poor ones: one that does not repeat itself, then the likelier. (Whisper takes the last one;
+ * but where every temperature repeats itself, it is the sound that does.) */
+bool np_whisper_is_better(const np_whisper_attempt *attempt, const np_whisper_attempt *than);
 
 /* How much text repeats itself: its bytes by those that deflate would need for the first 8 KiB of
  * it, as reckoned from its matches; 0 for no text. Near zlib's figure (tests hold both beside each

@@ -16,6 +16,13 @@ typedef struct np_whisper_decoder {
     neap_status (*feed)(void *model, int32_t id, int32_t position);
 } np_whisper_decoder;
 
+/* An attempt and what came out of it: with timestamps, without the end. */
+typedef struct np_whisper_made {
+    int32_t count, ids[NP_WHISPER_NEW_TOKENS];
+    float temperature;
+    np_whisper_attempt attempt;
+} np_whisper_made;
+
 typedef struct np_whisper_window {
     /* given */
     neap_context *ctx;
@@ -30,12 +37,11 @@ typedef struct np_whisper_window {
     int32_t previous_count;
     neap_text *text; /* work space */
     /* found */
-    int32_t made[NP_WHISPER_NEW_TOKENS]; /* with timestamps, without the end */
-    int32_t made_count;
-    np_whisper_attempt attempt; /* the one that `made` is from */
-    float used_temperature;
-    bool silent;        /* nobody speaks: made is empty */
+    np_whisper_made made; /* the attempt that is taken */
+    np_whisper_made best; /* work space: of those before */
+    bool silent;          /* nobody speaks: made is empty */
     int64_t prompt_steps, new_steps; /* of the decoder, in all attempts */
+    double prompt_seconds, new_seconds;
 } np_whisper_window;
 
 /* NEAP_EINVAL: the decoder's scores are no numbers; else the decoder's own. */

@@ -268,6 +268,18 @@ static void test_attempts(void **state)
     }
 }
 
+static void test_better_attempts(void **state)
+{
+    (void)state;
+    const np_whisper_attempt loop = {-0.1, 9, 0}, sure = {-1.1, 1.5, 0}, unsure = {-2, 1.5, 0},
+                             longer_loop = {-0.2, 20, 0};
+    assert_true(np_whisper_is_better(&sure, &loop));
+    assert_false(np_whisper_is_better(&loop, &unsure));
+    assert_true(np_whisper_is_better(&sure, &unsure));
+    assert_true(np_whisper_is_better(&loop, &longer_loop));
+    assert_false(np_whisper_is_better(&sure, &sure));
+}
+
 /* zlib's figures are from Python: len(text) / len(zlib.compress(text)). Ours does not look for the
  * best of overlapping matches and guesses what a code table takes: a byte and 5 %. */
 static void test_compression(void **state)
@@ -400,6 +412,7 @@ int main(void)
         cmocka_unit_test(test_scores_that_are_no_numbers),
         cmocka_unit_test(test_language),
         cmocka_unit_test(test_attempts),
+        cmocka_unit_test(test_better_attempts),
         cmocka_unit_test(test_compression),
         cmocka_unit_test(test_segments),
         cmocka_unit_test(test_segments_of_anything),

@@ -65,7 +65,7 @@ static int open_all(void **state)
 static int close_all(void **state)
 {
     (void)state;
-    np_tokenizer_free(tokenizer);
+    neap_tokenizer_free(tokenizer);
     neap_context_free(ctx);
     return 0;
 }
@@ -112,7 +112,7 @@ static void test_other_vocabularies(void **state)
         assert_int_equal(np_whisper_find_tokens(ctx, other, VOCABULARY, &found), NEAP_EUNSUPPORTED);
         assert_non_null(strstr(neap_context_error(ctx), pieces[needed[i]]));
         neap_context_clear_error(ctx);
-        np_tokenizer_free(other);
+        neap_tokenizer_free(other);
     }
     assert_int_equal(np_whisper_find_tokens(ctx, tokenizer, NO_TIMES, &found), NEAP_EUNSUPPORTED);
     neap_context_clear_error(ctx);
@@ -121,7 +121,7 @@ static void test_other_vocabularies(void **state)
     assert_int_equal(make_tokenizer(T0, PREVIOUS, "<|other|>", &other), NEAP_OK);
     assert_int_equal(np_whisper_find_tokens(ctx, other, VOCABULARY, &found), NEAP_OK);
     assert_int_equal(found.previous, -1); /* can do without */
-    np_tokenizer_free(other);
+    neap_tokenizer_free(other);
 }
 
 /* ---- a decoder ------------------------------------------------------------------------------ */
@@ -177,12 +177,12 @@ static void test_greedy(void **state)
     static const int32_t script[] = {0, 1, 2, 6, END};
     prepare(script, 4, 30);
     assert_int_equal(np_whisper_hear(&window), NEAP_OK);
-    assert_int_equal(window.made_count, 4);
-    assert_memory_equal(window.made, script, 16);
+    assert_int_equal(window.made.count, 4);
+    assert_memory_equal(window.made.ids, script, 16);
     assert_false(window.silent);
-    assert_true(window.used_temperature == 0);
-    assert_true(window.attempt.logprob > -0.01 && window.attempt.logprob <= 0);
-    assert_true(fabs(window.attempt.no_speech - 1.0 / VOCABULARY) < 1e-9);
+    assert_true(window.made.temperature == 0);
+    assert_true(window.made.attempt.logprob > -0.01 && window.made.attempt.logprob <= 0);
+    assert_true(fabs(window.made.attempt.no_speech - 1.0 / VOCABULARY) < 1e-9);
     /* fed: the forced ids, then each new one but the end, at rising positions */
     static const int32_t fed[] = {START, EN, TRANSCRIBE, NO_TIMES, 0, 1, 2, 6};
     assert_int_equal(model.fed_count, 8);
@@ -202,20 +202,20 @@ static void test_repetition(void **state)
         script[i] = 2; /* " you" */
     prepare(script, 4, 60);
     assert_int_equal(np_whisper_hear(&window), NEAP_OK);
-    assert_int_equal(window.made_count, POSITIONS - 4); /* to the decoder's end, and not beyond */
-    assert_true(window.attempt.compression > 2.4);
-    assert_true(window.used_temperature == 1);
+    assert_int_equal(window.made.count, POSITIONS - 4); /* to the decoder's end, and not beyond */
+    assert_true(window.made.attempt.compression > 2.4);
+    assert_true(window.made.temperature == 0); /* all repeat themselves: it is the sound that does */
     assert_int_equal(window.prompt_steps, 4 + 5);
     assert_int_equal(window.new_steps, 6 * (POSITIONS - 5));
     prepare(script, 4, 60);
     window.fallback = false;
     assert_int_equal(np_whisper_hear(&window), NEAP_OK);
-    assert_true(window.used_temperature == 0);
+    assert_true(window.made.temperature == 0);
     assert_int_equal(window.new_steps, POSITIONS - 5);
     prepare(script, 4, 60);
     window.temperature = 0.5f; /* then .6, .8, 1 */
     assert_int_equal(np_whisper_hear(&window), NEAP_OK);
-    assert_true(window.used_temperature == 1);
+    assert_true(window.made.temperature == 0.5f);
     assert_int_equal(window.new_steps, 4 * (POSITIONS - 5));
 }
 
@@ -227,9 +227,9 @@ static void test_silence(void **state)
     model.no_speech = 12;
     assert_int_equal(np_whisper_hear(&window), NEAP_OK);
     assert_true(window.silent);
-    assert_int_equal(window.made_count, 0);
-    assert_true(window.used_temperature == 0); /* silence is no reason to try again */
-    assert_true(window.attempt.no_speech > 0.9 && window.attempt.no_speech <= 1);
+    assert_int_equal(window.made.count, 0);
+    assert_true(window.made.temperature == 0); /* silence is no reason to try again */
+    assert_true(window.made.attempt.no_speech > 0.9 && window.made.attempt.no_speech <= 1);
     prepare(script, 4, 30);
     model.no_speech = 12;
     assert_int_equal(np_whisper_hear(&window), NEAP_OK);
@@ -252,14 +252,14 @@ static void test_draws_repeat(void **state)
         decoder.positions = 12;
         assert_int_equal(np_whisper_hear(&window), NEAP_OK);
         if (round == 0) {
-            count = window.made_count;
-            memcpy(made, window.made, sizeof made);
+            count = window.made.count;
+            memcpy(made, window.made.ids, sizeof made);
         } else if (round < 3) {
-            assert_int_equal(window.made_count, count);
-            assert_memory_equal(window.made, made, (size_t)count * sizeof *made);
+            assert_int_equal(window.made.count, count);
+            assert_memory_equal(window.made.ids, made, (size_t)count * sizeof *made);
         } else {
-            assert_true(window.made_count != count ||
-                        memcmp(window.made, made, (size_t)count * sizeof *made) != 0);
+            assert_true(window.made.count != count ||
+                        memcmp(window.made.ids, made, (size_t)count * sizeof *made) != 0);
         }
     }
     decoder.positions = POSITIONS;
@@ -276,7 +276,7 @@ static void test_previous_text(void **state)
     window.previous = before;
     window.previous_count = 100;
     assert_int_equal(np_whisper_hear(&window), NEAP_OK);
-    assert_int_equal(window.made_count, 1);
+    assert_int_equal(window.made.count, 1);
     assert_int_equal(model.fed[0], PREVIOUS);
     assert_int_equal(model.fed[1], before[69]);
     assert_int_equal(model.fed[31], before[99]);
@@ -299,7 +299,7 @@ static void test_faults(void **state)
     prepare(script, 4, 30);
     decoder.positions = 5;
     assert_int_equal(np_whisper_hear(&window), NEAP_OK);
-    assert_int_equal(window.made_count, 1);
+    assert_int_equal(window.made.count, 1);
     decoder.positions = POSITIONS;
     neap_text_free(ctx, &text);
 }

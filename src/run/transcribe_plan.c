@@ -1,0 +1,162 @@
+/* transcribe_plan.c - what a window will hold at its fullest, without running it.
+ *
+ * The parts are opened and planned in the order of a window; what is held at each of them is read
+ * off the ledger, and the blocks that running adds are whole pages of known sizes. */
+#include <string.h>
+
+#include "base/versioned.h"
+#include "run/transcribe.h"
+
+typedef struct moment {
+    uint64_t total, by_category[NEAP_MEM_CATEGORIES];
+} moment;
+
+static void hold(moment *m, np_category c, uint64_t bytes)
+{
+    m->by_category[c] += bytes;
+    m->total += bytes;
+}
+
+/* What the context holds now, idle bytes with the category that they served. */
+static moment held_now(neap_context *ctx)
+{
+    moment m = {0};
+    pthread_mutex_lock(&ctx->ledger.lock);
+    for (int c = 0; c < NEAP_MEM_CATEGORIES; c++)
+        hold(&m, (np_category)c, ctx->ledger.now.active[c] + ctx->ledger.now.idle[c]);
+    pthread_mutex_unlock(&ctx->ledger.lock);
+    return m;
+}
+
+static neap_status plan_part(neap_transcriber *t, np_part part, neap_execution_plan *plan,
+                             bool (*visit)(void *user, const neap_plan_alive *alive), void *user)
+{
+    const neap_value *inputs[NP_PARTS] = {&t->features, &t->hidden, t->decoder_inputs};
+    const int n = part == NP_SAY ? 2 + t->n_cross : 1;
+    const neap_status status =
+        neap_handle_plan(t->parts[part].handle, n, inputs[part], plan, visit, user);
+    return status == NEAP_OK ? NEAP_OK : np_part_failed(t, part, status);
+}
+
+/* Mutable buffers are taken at the first run. */
+static uint64_t missing_buffers(const neap_transcriber *t, np_part part)
+{
+    neap_handle *h = t->parts[part].handle;
+    const uint64_t all = neap_handle_session_bytes(h);
+    const moment m = held_now(neap_handle_context(h));
+    return all > m.by_category[NEAP_MEM_STATE] ? all - m.by_category[NEAP_MEM_STATE] : 0;
+}
+
+/* `blocks`: what lies beside the part that runs, in whole pages. */
+static neap_status note(neap_transcriber *t, np_part part, uint64_t blocks)
+{
+    neap_execution_plan p = NEAP_EXECUTION_PLAN_INIT;
+    const neap_status status = plan_part(t, part, &p, NULL, NULL);
+    if (status != NEAP_OK)
+        return status;
+    neap_transcriber_info *i = &t->info;
+    i->plan_seconds += p.plan_seconds;
+    moment m = held_now(t->ctx);
+    const uint64_t arena = p.arena_bytes ? np_pages(p.arena_bytes) : 0;
+    const uint64_t scratch = arena < p.scratch_bytes ? arena : p.scratch_bytes;
+    hold(&m, NEAP_MEM_ACTIVATIONS, blocks + p.output_bytes + arena - scratch);
+    hold(&m, NEAP_MEM_SCRATCH, scratch);
+    hold(&m, NEAP_MEM_STATE, missing_buffers(t, part));
+    if (m.total <= i->planned_peak_bytes)
+        return NEAP_OK;
+    i->planned_peak_bytes = m.total;
+    memcpy(i->planned_by_category, m.by_category, sizeof m.by_category);
+    i->peak_program = np_part_files[part];
+    i->arena_bytes = p.arena_bytes;
+    i->largest_live_bytes = p.largest_live_bytes;
+    i->steps = p.steps;
+    i->peak_step = p.peak_step;
+    t->peak_part = part;
+    return NEAP_OK;
+}
+
+static uint64_t cross_pages(const neap_transcriber *t)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < t->n_cross; i++)
+        bytes += np_pages(np_value_bytes(&t->cross[i]));
+    return bytes;
+}
+
+static neap_status open_and_note(neap_transcriber *t, np_part part, uint64_t blocks)
+{
+    const neap_status status = np_part_open(t, part);
+    return status == NEAP_OK ? note(t, part, blocks) : status;
+}
+
+neap_status np_transcriber_plan(neap_transcriber *t)
+{
+    const uint64_t features = np_pages(np_value_bytes(&t->features));
+    const uint64_t hidden = np_pages(np_value_bytes(&t->hidden));
+    t->position = t->position32 = t->positions - 1;
+    neap_status status = open_and_note(t, NP_HEAR, features + hidden);
+    np_part_close(t, NP_HEAR);
+    if (status == NEAP_OK)
+        status = open_and_note(t, NP_PREPARE, hidden);
+    if (status == NEAP_OK)
+        status = open_and_note(t, NP_SAY, cross_pages(t));
+    np_part_close(t, NP_SAY);
+    np_part_close(t, NP_PREPARE);
+    if (status != NEAP_OK)
+        return status;
+    neap_memory_info m = NEAP_MEMORY_INFO_INIT;
+    neap_transcriber_info *i = &t->info;
+    neap_context_memory(t->ctx, &m);
+    if (m.peak > i->planned_peak_bytes) { /* reading the files took more than running will */
+        i->planned_peak_bytes = m.peak;
+        memcpy(i->planned_by_category, m.peak_by_category, sizeof m.peak_by_category);
+    }
+    i->size = sizeof *i;
+    i->least_bytes = i->planned_peak_bytes;
+    i->mapped_bytes = m.mapped;
+    i->bins = (int)t->features.shape[1];
+    i->vocabulary = t->tokens.vocabulary;
+    i->positions = t->positions;
+    i->languages = t->tokens.languages;
+    return NEAP_OK;
+}
+
+/* ---- what is alive at the peak -------------------------------------------------------------- */
+
+static bool show(const neap_value *v, const char *name, const char *op,
+                 bool (*visit)(void *user, const neap_plan_alive *alive), void *user)
+{
+    neap_plan_alive a = {
+        .name = name, .op = op, .bytes = np_value_bytes(v), .rank = v->rank, .dtype = v->dtype};
+    memcpy(a.shape, v->shape, sizeof a.shape);
+    return visit(user, &a);
+}
+
+/* The blocks that lie beside the program. */
+static bool show_blocks(const neap_transcriber *t,
+                        bool (*visit)(void *user, const neap_plan_alive *alive), void *user)
+{
+    const neap_value samples = {.dtype = NEAP_F32, .rank = 1, .shape = {NEAP_MEL_SAMPLES}};
+    bool more = show(&samples, "window", "samples", visit, user);
+    if (more && t->peak_part == NP_HEAR)
+        more = show(&t->features, "features", "log_mel", visit, user);
+    if (more && t->peak_part != NP_SAY)
+        more = show(&t->hidden, "hidden", "encoder", visit, user);
+    for (int i = 0; more && t->peak_part == NP_SAY && i < t->n_cross; i++)
+        more = show(&t->cross[i], i % 2 ? "values" : "keys", "cross_kv", visit, user);
+    return more;
+}
+
+neap_status neap_transcriber_at_peak(neap_transcriber *t,
+                                     bool (*visit)(void *user, const neap_plan_alive *alive),
+                                     void *user)
+{
+    neap_execution_plan p = NEAP_EXECUTION_PLAN_INIT;
+    if (!show_blocks(t, visit, user))
+        return NEAP_OK;
+    neap_status status = np_part_open(t, t->peak_part);
+    if (status == NEAP_OK)
+        status = plan_part(t, t->peak_part, &p, visit, user);
+    np_part_close(t, t->peak_part);
+    return np_report(t->ctx, status);
+}
