@@ -5,6 +5,7 @@
 
 #include "cli/plan_report.h"
 #include "cli/program_task.h"
+#include "cli/speech_text.h"
 #include "cli/task.h"
 
 /* ---- a model's session -------------------------------------------------------------------- */
@@ -80,12 +81,18 @@ static int plan_run(int argc, char **argv)
     return cli_run(true, argc, argv);
 }
 
+static int plan_transcribe(int argc, char **argv)
+{
+    return cli_transcribe(true, argc, argv);
+}
+
 static const struct {
     const char *name;
     int (*plan)(int argc, char **argv);
 } commands[] = {
-    {"generate", plan_generate},
-    {"run",      plan_run     },
+    {"generate",   plan_generate  },
+    {"run",        plan_run       },
+    {"transcribe", plan_transcribe},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 

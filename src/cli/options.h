@@ -51,13 +51,14 @@ typedef struct cli_option {
 /* What any command can be told; each command's table offers a part of it. */
 typedef struct cli_settings {
     bool help, quiet, json, chat, raw, tokens, ignore_eos, tensors;
+    bool timestamps, srt, no_fallback; /* of transcribe */
     char *model, *tokenizer, *prompt, *system, *ids, *logits, *stats;
-    char *method, *data, *kv_cache;
-    char *file; /* the argument of info and run */
+    char *method, *data, *kv_cache, *language;
+    char *file; /* the argument of info, run and transcribe */
     uint64_t memory, seed;
     int64_t threads, context, new_tokens, chunk, top_k, repeat, repeat_call;
     double temperature, top_p, min_p;
-    int weights, kv_type; /* which word of their rows */
+    int weights, kv_type, speech_task; /* which word of their rows */
     cli_list prompt_sizes, token_counts;
     cli_events calls, options, shapes; /* of run: -i, -o and --call; --option; --shape */
 } cli_settings;

@@ -150,6 +150,10 @@ json_t *cli_stats_json(const cli_stats *s)
     json_object_set_new(object, "isa", json_string(s->isa));
     if (s->program)
         add_handle(object, &s->handle);
+    if (s->audio_seconds > 0) {
+        add_real(object, "audio_seconds", s->audio_seconds);
+        add_real(object, "encode_seconds", s->encode_seconds);
+    }
     if (s->generated)
         add_generation(object, s);
     return object;

@@ -19,6 +19,7 @@ typedef struct cli_stats {
     bool program;
     neap_handle_stats handle;
     bool generated;
+    double audio_seconds, encode_seconds; /* of transcribe; 0: none */
     neap_generate_result result; /* in bench: medians */
     bool interrupted;
 } cli_stats;

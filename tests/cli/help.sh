@@ -8,6 +8,7 @@ Runs tensor programs inside a byte budget and tells beforehand what they need.
 
   generate   text from a language model
   run        one method of a program, on tensors from files
+  transcribe the text of a recording
   plan       what a command would need, without running it
   bench      prompt and generation speed, and memory
   tokenize   the token ids of a text
@@ -49,8 +50,11 @@ session="-m -p --ids --logits --weights --kv-type --ignore-eos -n -c --temp --to
     options info $common --json
     run="-i -o --call --calls --method --option --kv-cache --data"
     options run $common $run
+    hear="-m --language --task --timestamps --srt --json --tokens --temp --no-fallback"
+    options transcribe $common $hear
+    options "plan transcribe" $common $hear
     options "plan run" $common $run --json --shape
 }
 must 0 plan --help
-grep -qx 'Commands: generate run' "$work/out" || fault "plan --help"
+grep -qx 'Commands: generate run transcribe' "$work/out" || fault "plan --help"
 finish
