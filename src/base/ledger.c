@@ -7,7 +7,7 @@
 #include "base/context.h"
 #include "base/versioned.h"
 
-enum { PAGE = 4096, LARGE = 4 << 20, CHUNK = 65536, CHUNK_HEADER = 64, SIZED_HEADER = 64 };
+enum { PAGE = 4096, LARGE = 4 << 20, CHUNK = 16384, CHUNK_HEADER = 64, SIZED_HEADER = 64 };
 
 typedef struct np_chunk {
     struct np_chunk *next, *prev;

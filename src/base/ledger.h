@@ -1,6 +1,6 @@
 /* ledger.h - every byte that Neap allocates goes through here.
  *
- * Blocks over 16 KiB are whole pages from the system; smaller ones are slots of 64 KiB slab chunks,
+ * Blocks over 4 KiB are whole pages from the system; smaller ones are slots of 16 KiB slab chunks,
  * one size class a chunk. Sizes are rounded to 64 bytes at least, the rounding is counted, and
  * every pointer is 64-byte aligned. A block is freed with the size it was asked with.
  *
@@ -17,7 +17,7 @@
 
 typedef neap_memory_category np_category;
 
-enum { NP_SLAB_CLASSES = 32, NP_SLAB_MAX = 16384 };
+enum { NP_SLAB_CLASSES = 32, NP_SLAB_MAX = 4096 };
 
 typedef struct np_counters {
     uint64_t held;   /* from the system */

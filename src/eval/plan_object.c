@@ -208,6 +208,21 @@ void neap_plan_describe(const neap_plan *p, neap_plan_info *info)
     np_tell(info, &i, sizeof i);
 }
 
+/* Of blocks that share a place the one that is alive is the last begun. */
+static bool alive_at(const neap_plan *p, uint32_t block, uint32_t at)
+{
+    const np_block *b = &p->blocks[block], *owner = &p->blocks[b->owner];
+    if (b->bytes == 0 || b->first > at || owner->last < at)
+        return false;
+    for (uint32_t i = 0; i < p->n_blocks; i++) {
+        const np_block *other = &p->blocks[i];
+        if (other->owner == b->owner && other->first <= at &&
+            (other->first > b->first || (other->first == b->first && i > block)))
+            return false;
+    }
+    return true;
+}
+
 void neap_plan_at_peak(const neap_plan *p, bool (*visit)(void *user, const neap_plan_alive *alive),
                        void *user)
 {
@@ -216,11 +231,7 @@ void neap_plan_at_peak(const neap_plan *p, bool (*visit)(void *user, const neap_
         const np_step *s = &p->steps[i];
         for (int part = 0; part < 2; part++) { /* the result, then its scratch */
             uint32_t b = part ? s->scratch : s->block;
-            if (b == NP_NONE || p->blocks[b].first > at)
-                continue;
-            /* Of blocks that share a place, the one that is alive is the last begun. */
-            const np_block *owner = &p->blocks[p->blocks[b].owner];
-            if (owner->last < at || p->blocks[b].last < at || p->blocks[b].bytes == 0)
+            if (b == NP_NONE || !alive_at(p, b, at))
                 continue;
             neap_plan_alive a = {
                 .name = part ? "scratch" : s->name, .op = s->op->name, .bytes = p->blocks[b].bytes};

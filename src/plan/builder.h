@@ -48,5 +48,7 @@ typedef struct np_builder {
 
 bool np_builder_run(np_builder *b);
 void np_builder_free(np_builder *b);
+/* Takes blocks out of the arena that can lie in a result's own. */
+bool np_host(np_builder *b);
 
 #endif

@@ -114,7 +114,7 @@ static bool find_peak(np_builder *b, neap_plan_info *info)
         return false;
     for (uint32_t i = 0; i < b->n_blocks; i++) {
         const np_block *k = &b->blocks[i];
-        if (k->owner == i) {
+        if (k->owner == i && !k->hosted) {
             live[k->first] += (int64_t)k->bytes;
             live[k->last + 1] -= (int64_t)k->bytes;
         }
@@ -198,7 +198,8 @@ neap_status np_plan_build(np_graph *g, bool object, neap_plan **out)
     np_builder b = {.ctx = g->ctx, .g = g};
     neap_plan *p = NULL;
     int64_t merged = 0;
-    bool ok = np_graph_simplify(g, &merged) == NEAP_OK && np_builder_run(&b) && addressable(&b);
+    bool ok = np_graph_simplify(g, &merged) == NEAP_OK && np_builder_run(&b) && addressable(&b) &&
+              np_host(&b);
     uint64_t arena = ok ? np_place(g->ctx, b.blocks, b.n_blocks) : UINT64_MAX;
     neap_plan_info peak = {0};
     if (arena != UINT64_MAX && find_peak(&b, &peak))

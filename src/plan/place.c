@@ -123,7 +123,7 @@ uint64_t np_place(neap_context *ctx, np_block *blocks, uint32_t n)
     p.order = (uint32_t *)(p.offset + slots);
     p.placed = p.order + slots;
     for (uint32_t i = 0; i < n; i++)
-        if (blocks[i].owner == i && blocks[i].bytes)
+        if (blocks[i].owner == i && blocks[i].bytes && !blocks[i].hosted)
             p.order[p.n++] = i;
     uint64_t best = UINT64_MAX;
     for (int rule = RULES - 1; rule >= 0; rule--) {

@@ -4,6 +4,7 @@
  *   gather    every array that the roots reach, in program order        gather.c
  *   simplify  equal computations become one                             simplify.c
  *   build     steps, operands, lifetimes, take-overs, hazards           build.c
+ *   host      values that lie in a result's block until it is made      host.c
  *   place     lifetimes to offsets                                      place.c
  *   cache     plans by structure                                        cache.c */
 #ifndef NP_PLAN_H
@@ -74,6 +75,7 @@ typedef struct np_block {
     uint32_t first, last; /* steps, inclusive */
     uint32_t owner;       /* the block whose place it shares (taken over), or itself */
     bool scratch;
+    bool hosted; /* lies in a result's block, not in the arena */
 } np_block;
 
 typedef struct np_step {

@@ -140,6 +140,7 @@ neap_status neap_handle_open(neap_program *p, int method, const neap_handle_opti
             neap_context_free(ctx);
         return np_report(p->ctx, status);
     }
+    np_ledger_trim(&ctx->ledger); /* of reading the program */
     *out = h;
     return NEAP_OK;
 }
