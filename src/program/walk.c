@@ -105,6 +105,14 @@ static bool put_buffer(np_walk *w, int32_t tid, neap_array *array)
     return true;
 }
 
+/* A result that is a view is copied where it is made and not at the end, where what it looks at would
+ * have to be kept until then. Not if a threshold cuts the walk: it says what is evaluated when. */
+static bool is_result(const np_walk *w, uint32_t t)
+{
+    return t >= np_first_output(w->g) && t < np_first_buffer(w->g) && !w->frame && !w->cut &&
+           !w->h->options.threshold;
+}
+
 bool np_put(np_walk *w, int32_t tid, neap_array *array)
 {
     if (!array)
@@ -112,6 +120,10 @@ bool np_put(np_walk *w, int32_t tid, neap_array *array)
     uint32_t t = (uint32_t)tid;
     if (t >= np_first_buffer(w->g) && t < np_first_temp(w->g) && !w->frame)
         return put_buffer(w, tid, array);
+    if (is_result(w, t) && array->dynamic_dim < 0)
+        array = neap_contiguous(array);
+    if (!array)
+        return false;
     set_slot(w, tid, array);
     return true;
 }
