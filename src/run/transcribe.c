@@ -58,12 +58,13 @@ static neap_status make_features(neap_transcriber *t, int64_t samples, uint8_t *
 
 static neap_status encode(neap_transcriber *t, int64_t samples, uint8_t *features, void *hidden)
 {
+    neap_execution_plan plan = NEAP_EXECUTION_PLAN_INIT;
     neap_value in = t->features, out = {.data = hidden, .bytes = np_value_bytes(&t->hidden)};
     neap_status status = make_features(t, samples, features);
     in.data = features;
     in.bytes = np_value_bytes(&in);
     if (status == NEAP_OK)
-        status = np_part_open(t, NP_HEAR);
+        status = np_part_open(t, NP_HEAR, &plan);
     if (status == NEAP_OK)
         status = execute(t, NP_HEAR, &in, 1, &out);
     np_part_close(t, NP_HEAR);
@@ -73,11 +74,12 @@ static neap_status encode(neap_transcriber *t, int64_t samples, uint8_t *feature
 /* Keys and values stay in the handle's memory and become the decoder's inputs. */
 static neap_status prepare(neap_transcriber *t, const void *hidden)
 {
+    neap_execution_plan plan = NEAP_EXECUTION_PLAN_INIT;
     neap_value in = t->hidden, out[NP_CROSS_MOST];
     memset(out, 0, (size_t)t->n_cross * sizeof *out);
     in.data = hidden;
     in.bytes = np_value_bytes(&in);
-    neap_status status = np_part_open(t, NP_PREPARE);
+    neap_status status = np_part_open(t, NP_PREPARE, &plan);
     if (status == NEAP_OK)
         status = execute(t, NP_PREPARE, &in, t->n_cross, out);
     if (status != NEAP_OK)
@@ -94,6 +96,7 @@ static neap_status prepare(neap_transcriber *t, const void *hidden)
 static neap_status listen(neap_transcriber *t, int64_t samples)
 {
     neap_context *ctx = t->ctx;
+    neap_execution_plan plan = NEAP_EXECUTION_PLAN_INIT;
     const uint64_t n_features = np_value_bytes(&t->features), n_hidden = np_value_bytes(&t->hidden);
     uint8_t *features = np_alloc_pages(ctx, NEAP_MEM_ACTIVATIONS, n_features);
     void *hidden = np_alloc_pages(ctx, NEAP_MEM_ACTIVATIONS, n_hidden);
@@ -106,7 +109,7 @@ static neap_status listen(neap_transcriber *t, int64_t samples)
         status = prepare(t, hidden);
     if (hidden)
         np_free_pages(ctx, NEAP_MEM_ACTIVATIONS, hidden, n_hidden);
-    return status == NEAP_OK ? np_part_open(t, NP_SAY) : status;
+    return status == NEAP_OK ? np_part_open(t, NP_SAY, &plan) : status;
 }
 
 static neap_status feed(void *model, int32_t id, int32_t position)

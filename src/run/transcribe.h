@@ -53,8 +53,12 @@ struct neap_transcriber {
 
 extern const char *const np_part_files[NP_PARTS];
 
-/* Opens and closes a part's handle. Errors are stored in the transcriber's context. */
-neap_status np_part_open(neap_transcriber *t, np_part part);
+/* Opens and plans a part's handle, always in the same way: so what is held afterwards is too. Errors
+ * are stored in the transcriber's context. */
+neap_status np_part_open(neap_transcriber *t, np_part part, neap_execution_plan *plan);
+/* What is alive at the peak of an open part. */
+neap_status np_part_plan(neap_transcriber *t, np_part part, neap_execution_plan *plan,
+                         bool (*visit)(void *user, const neap_plan_alive *alive), void *user);
 void np_part_close(neap_transcriber *t, np_part part);
 /* The error of a part's own context becomes that of the transcriber's. */
 neap_status np_part_failed(neap_transcriber *t, np_part part, neap_status status);

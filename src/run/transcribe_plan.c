@@ -28,16 +28,6 @@ static moment held_now(neap_context *ctx)
     return m;
 }
 
-static neap_status plan_part(neap_transcriber *t, np_part part, neap_execution_plan *plan,
-                             bool (*visit)(void *user, const neap_plan_alive *alive), void *user)
-{
-    const neap_value *inputs[NP_PARTS] = {&t->features, &t->hidden, t->decoder_inputs};
-    const int n = part == NP_SAY ? 2 + t->n_cross : 1;
-    const neap_status status =
-        neap_handle_plan(t->parts[part].handle, n, inputs[part], plan, visit, user);
-    return status == NEAP_OK ? NEAP_OK : np_part_failed(t, part, status);
-}
-
 /* Mutable buffers are taken at the first run. */
 static uint64_t missing_buffers(const neap_transcriber *t, np_part part)
 {
@@ -48,10 +38,10 @@ static uint64_t missing_buffers(const neap_transcriber *t, np_part part)
 }
 
 /* `blocks`: what lies beside the part that runs, in whole pages. */
-static neap_status note(neap_transcriber *t, np_part part, uint64_t blocks)
+static neap_status open_and_note(neap_transcriber *t, np_part part, uint64_t blocks)
 {
     neap_execution_plan p = NEAP_EXECUTION_PLAN_INIT;
-    const neap_status status = plan_part(t, part, &p, NULL, NULL);
+    const neap_status status = np_part_open(t, part, &p);
     if (status != NEAP_OK)
         return status;
     neap_transcriber_info *i = &t->info;
@@ -81,12 +71,6 @@ static uint64_t cross_pages(const neap_transcriber *t)
     for (int i = 0; i < t->n_cross; i++)
         bytes += np_pages(np_value_bytes(&t->cross[i]));
     return bytes;
-}
-
-static neap_status open_and_note(neap_transcriber *t, np_part part, uint64_t blocks)
-{
-    const neap_status status = np_part_open(t, part);
-    return status == NEAP_OK ? note(t, part, blocks) : status;
 }
 
 neap_status np_transcriber_plan(neap_transcriber *t)
@@ -154,9 +138,9 @@ neap_status neap_transcriber_at_peak(neap_transcriber *t,
     neap_execution_plan p = NEAP_EXECUTION_PLAN_INIT;
     if (!show_blocks(t, visit, user))
         return NEAP_OK;
-    neap_status status = np_part_open(t, t->peak_part);
+    neap_status status = np_part_open(t, t->peak_part, &p);
     if (status == NEAP_OK)
-        status = plan_part(t, t->peak_part, &p, visit, user);
+        status = np_part_plan(t, t->peak_part, &p, visit, user);
     np_part_close(t, t->peak_part);
     return np_report(t->ctx, status);
 }

@@ -20,7 +20,17 @@ neap_status np_part_failed(neap_transcriber *t, np_part part, neap_status status
                    *text ? text : neap_status_text(status));
 }
 
-neap_status np_part_open(neap_transcriber *t, np_part part)
+neap_status np_part_plan(neap_transcriber *t, np_part part, neap_execution_plan *plan,
+                         bool (*visit)(void *user, const neap_plan_alive *alive), void *user)
+{
+    const neap_value *inputs[NP_PARTS] = {&t->features, &t->hidden, t->decoder_inputs};
+    const int n = part == NP_SAY ? 2 + t->n_cross : 1;
+    const neap_status status =
+        neap_handle_plan(t->parts[part].handle, n, inputs[part], plan, visit, user);
+    return status == NEAP_OK ? NEAP_OK : np_part_failed(t, part, status);
+}
+
+static neap_status open_handle(neap_transcriber *t, np_part part)
 {
     np_part_program *p = &t->parts[part];
     neap_handle_options o = NEAP_HANDLE_OPTIONS_INIT;
@@ -32,6 +42,19 @@ neap_status np_part_open(neap_transcriber *t, np_part part)
     t->ctx->status = status; /* reported by who was called from outside */
     np_fail_prefix(t->ctx, "%s", np_part_files[part]);
     return status;
+}
+
+/* What the first plan took for a time is given back; what the second one takes a run takes too. */
+neap_status np_part_open(neap_transcriber *t, np_part part, neap_execution_plan *plan)
+{
+    neap_status status = open_handle(t, part);
+    if (status == NEAP_OK)
+        status = np_part_plan(t, part, plan, NULL, NULL);
+    if (status != NEAP_OK)
+        return status;
+    neap_context_trim(neap_handle_context(t->parts[part].handle));
+    neap_context_trim(t->ctx);
+    return np_part_plan(t, part, plan, NULL, NULL);
 }
 
 void np_part_close(neap_transcriber *t, np_part part)
