@@ -102,7 +102,7 @@ static bool gguf_type(const char *name, neap_dtype *type, const char **use)
         const char *name;
         neap_dtype type;
     } types[] = {
-        {"q4k_",  NEAP_Q4_K}, {"q5k_",  NEAP_Q5_K},
+        {"q2k_",  NEAP_Q2_K}, {"q3k_",  NEAP_Q3_K}, {"q4k_",  NEAP_Q4_K}, {"q5k_",  NEAP_Q5_K},
         {"q6k_",  NEAP_Q6_K}, {"q4_0_", NEAP_Q4_0}, {"q4_1_", NEAP_Q4_1}, {"q5_0_", NEAP_Q5_0},
         {"q5_1_", NEAP_Q5_1}, {"q8_0_", NEAP_Q8_0},
     };
