@@ -94,8 +94,9 @@ static bool param_scalar_infer(neap_array *out)
 static neap_status param_scalar_run(const np_call *c)
 {
     const np_param_scalar_attr *attr = c->attr;
+    const int64_t none[1] = {0}; /* extents and strides of no dimension */
     int64_t value = attr->param->value + attr->add;
-    np_convert(c->ctx, 0, NULL, attr->dtype, c->out->data, NULL, NEAP_I64, &value, NULL);
+    np_convert(c->ctx, 0, none, attr->dtype, c->out->data, none, NEAP_I64, &value, none);
     return NEAP_OK;
 }
 
