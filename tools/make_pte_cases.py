@@ -434,6 +434,26 @@ def length_bound():
          ([f32([9, 2], [1, 2] * 9), ("i64", [1], [0])], "EINVAL input 0: dimension 0 has 9, expected at most 8"))
 
 
+def next_token(name, most, context):
+    """Scores of 16 tokens after each of `most` (1: static) at their positions: token n calls for 5n + 3, which
+    a position that 3 divides overrules with itself. tests/unit/test_decoder.c knows the rule."""
+    p, g = single()
+    n = Dim(most, 1) if most > 1 else 1
+    table = g.constant("table", "f32", [16, 16], [8 * (c == (5 * r + 3) % 16) for r in range(16) for c in range(16)])
+    places = g.constant("places", "f32", [24, 16],
+                        [9 * (r % 3 == 0 and c == r % 16) for r in range(24) for c in range(16)])
+    ids, at = g.input("ids", "i64", [1, n]), g.input("positions", "i64", [n])
+    y = g.output("scores", "f32", [1, n, 16])
+    a, b = g.temp(), g.temp()
+    g.main.op("take", x=table, index=ids, axis=0, out=a)
+    g.main.op("take", x=places, index=at, axis=0, out=b)
+    g.main.op("add", a=a, b=b, out=y)
+    m = p.method(context)
+    m.outputs.append(m.integer(24))
+    scores = [8 if c == 8 else 0 for c in range(16)]
+    save(p, name, ([("i64", [1, 1], [1]), ("i64", [1], [1])], [f32([1, 1, 16], scores)]))
+
+
 # ---- methods, delegates, inputs -------------------------------------------------------------------------------
 
 def two_methods():
@@ -575,6 +595,8 @@ def sound():
     updates()
     in_place()
     length_bound()
+    next_token("next_token", 8, "get_max_seq_len")
+    next_token("next_token_single", 1, "get_max_context_len")
     two_methods()
     two_delegates()
     copies()
