@@ -22,6 +22,24 @@ refused 1 'neap: no method forward; there are scale, shift' "${g[@]}" $pte/two_m
 refused 2 'neap: --kv-type: what a program remembers has the type it was exported with' \
     "${g[@]}" $pte/two_inputs.pte --kv-type f32
 
+# A program whose tokens follow a rule (tools/make_pte_cases.py): up to the context's 24 positions.
+printf '[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]' >"$w/ids.json"
+for name in next_token next_token_single; do
+    g=(generate -m $pte/$name.pte --ids "$w/ids.json" --tokens --threads 2 -q)
+    must 0 "${g[@]}" --stats "$w/stats.json" --logits "$w/logits.npy" && cp "$w/out" "$w/got.json"
+    [ "$(cat "$w/out")" = '[9,0,3,12,15,14,15,14,9,2,13,4,5,12,15]' ] || fault "$name: $(cat "$w/out")"
+    check "$name: stats" checks stats "$w/stats.json"
+    check "$name: chosen from" checks chosen "$w/logits.npy" "$w/got.json"
+    must 0 plan "${g[@]}" --json && cp "$w/out" "$w/plan.json"
+    check "$name: plan" checks plan "$w/plan.json" idle
+    least=$(field "$w/plan.json" least_bytes)
+    must 0 "${g[@]}" --memory "$least" && same_files "$name: least" "$w/out" "$w/got.json"
+    must 1 "${g[@]}" --memory $((least - 1))
+done
+must 0 plan generate -m $pte/next_token.pte --ids "$w/ids.json"
+grep -q '^10 prompt tokens, context 24, steps of 8 tokens, ' "$w/out" || fault "plan: $(cat "$w/out")"
+must 0 generate -m $pte/next_token.pte --ids "$w/ids.json" --tokens -q -n 2 --temp 2 --seed 5
+
 shared=${NEAP_SHARED:-../shared}
 if [ ! -r "$shared/models/qwen35-scan-4w-bf16/model.pte" ]; then
     echo "no $shared/models; NEAP_SHARED names another place: the rest is skipped"
