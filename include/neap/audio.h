@@ -155,8 +155,8 @@ typedef struct neap_transcribe_result {
         .size = sizeof(neap_transcribe_result) \
     }
 
-/* Hears a recording from its start to its end. `result` is filled as far as it came, also on an
- * error. NEAP_EINVAL: an option, a sample that is no number, scores that are none; NEAP_ENOMEM. */
+/* Hears a recording from its start to its end. `result` (may be NULL) is filled as far as it
+ * came, also on an error. NEAP_EINVAL: an option, a sample that is no number, scores that are none; NEAP_ENOMEM. */
 NEAP_API neap_status neap_transcribe(neap_transcriber *transcriber,
                                      const neap_transcribe_options *options,
                                      neap_transcribe_result *result);

@@ -377,6 +377,7 @@ neap_status neap_transcribe(neap_transcriber *t, const neap_transcribe_options *
     r.steps = t->stats.steps;
     r.barriers = t->stats.barriers;
     r.plan_seconds = t->stats.plan_seconds;
-    np_tell(result, &r, sizeof r);
+    if (result)
+        np_tell(result, &r, sizeof r);
     return np_report(t->ctx, status);
 }
