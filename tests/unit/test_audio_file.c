@@ -352,7 +352,7 @@ static void test_refused(void **state)
 }
 
 /* libsndfile 1.2.0 keeps Vorbis's state when an Ogg file ends inside its headers. */
-const char *__lsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
     return "leak:vorbis_info_init\n";
