@@ -385,15 +385,26 @@ static void tell_plan(const np_dry_run *r, neap_execution_plan *plan)
     np_tell(plan, &full, sizeof full);
 }
 
+static neap_status dry_run(neap_handle *h, int n_inputs, const neap_value *inputs, np_dry_run *r)
+{
+    neap_status status = set_values(h, n_inputs, inputs, true);
+    return status == NEAP_OK ? np_method_run(h, r) : status;
+}
+
+/* Twice if plans were made: making one gives slabs back that a run will hold from delegate to delegate. */
 neap_status neap_handle_plan(neap_handle *h, int n_inputs, const neap_value *inputs,
                              neap_execution_plan *plan,
                              bool (*visit)(void *user, const struct neap_plan_alive *alive),
                              void *user)
 {
     np_dry_run r = {.root = h->program->ctx};
-    neap_status status = set_values(h, n_inputs, inputs, true);
-    if (status == NEAP_OK)
-        status = np_method_run(h, &r);
+    const uint64_t plans = h->stats.plans;
+    neap_status status = dry_run(h, n_inputs, inputs, &r);
+    if (status == NEAP_OK && h->stats.plans != plans) {
+        np_dry_free(&r, h->ctx);
+        r = (np_dry_run){.root = h->program->ctx};
+        status = dry_run(h, n_inputs, inputs, &r);
+    }
     for (size_t i = 0; status == NEAP_OK && visit && i < r.n_alive; i++) {
         neap_plan_alive a = r.alive[i].what;
         a.name = r.alive[i].name;
