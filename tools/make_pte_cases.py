@@ -454,6 +454,37 @@ def next_token(name, most, context):
     save(p, name, ([("i64", [1, 1], [1]), ("i64", [1], [1])], [f32([1, 1, 16], scores)]))
 
 
+def attend():
+    """Keys and values in the host's cache: one layer of two heads, four heads of queries. No case: the
+    cache is the test's."""
+    p, g = single()
+    q = g.input("q", "f32", [1, 4, Dim(700, 1), 4])
+    k, v = (g.input(n, "f32", [1, 2, Dim(700, 1), 4]) for n in "kv")
+    at, y = g.input("at", "i64", [1]), g.output("y", "f32", [1, 4, Dim(700, 1), 4])
+    g.main.op("update_and_attend", q=q, k=k, v=v, position=at, out=y, layer_id=0, scale=0.5)
+    save(p, "attend")
+
+
+def decode():
+    """A token loop: x goes to row [at] of 64, then everything up to it is added."""
+    p, g = single()
+    x, at = g.input("x", "f32", [1, 2]), g.input("at", "i64", [1])
+    y = g.output("y", "f32", [2])
+    k, t = g.buffer("k", "f32", [64, 2]), g.temp()
+    pos, end = g.value(), g.value()
+    g.main.op("item_int", x=at, out=pos)
+    g.main.op("add_int", a=pos, b=1, out=end)
+    g.main.op("slice_update", dst=k, update=x, axis=0, start=pos, stop=end, out=k)
+    g.main.op("slice", x=k, axis=0, start=0, stop=end, out=t)
+    g.main.op("sum", x=t, axes=[0], out=y)
+    row = ("f32", [1, 2], [1, 2])
+    save(p, "decode", *(([row, ("i64", [1], [i])], [f32([2], [i + 1, 2 * i + 2])]) for i in range(3)),
+         ([row, ("i64", [1], [64])], [f32([2], [3, 6])]),  # beyond the end: no row is written
+         ([row, ("i64", [1], [-1])], [f32([2], [0, 0])]),  # -1 to 0: none is written nor read
+         ([row, ("i64", [1], [-5])], [f32([2], [4, 8])]),  # row 59, then up to 60
+         ([row, ("i64", [1], [1 << 31])], "EINVAL 2147483648 does not fit 32 bits"))
+
+
 # ---- methods, delegates, inputs -------------------------------------------------------------------------------
 
 def two_methods():
@@ -597,6 +628,8 @@ def sound():
     length_bound()
     next_token("next_token", 8, "get_max_seq_len")
     next_token("next_token_single", 1, "get_max_context_len")
+    attend()
+    decode()
     two_methods()
     two_delegates()
     copies()

@@ -40,7 +40,7 @@ typedef struct neap_context_options {
     uint64_t memory_limit;     /* bytes; 0 = no limit, only counted */
     int threads;               /* 0 = every processor that this process may use */
     uint64_t plan_cache_bytes; /* cap of the plan cache of free-form evaluation; 0 = 32 MiB */
-    int64_t fail_allocation;   /* testing: the n-th allocation (from 1) fails; 0 = never */
+    int64_t fail_allocation;   /* testing: the n-th (from 1), also of a child, fails; 0 = never */
 } neap_context_options;
 #define NEAP_CONTEXT_OPTIONS_INIT                \
     {                                            \

@@ -226,8 +226,10 @@ static np_ledger *hold_or_trim(neap_context *ctx, uint64_t bytes, np_category c,
 
 static bool fails_on_request(neap_context *ctx, np_category c, uint64_t bytes)
 {
-    np_ledger *l = &ctx->ledger;
-    if (!l->fail_countdown || --l->fail_countdown != 0)
+    bool fails = false;
+    for (np_ledger *l = &ctx->ledger; l; l = l->parent) /* a parent counts its children's too */
+        fails |= l->fail_countdown && --l->fail_countdown == 0;
+    if (!fails)
         return false;
     np_fail(ctx, NEAP_ENOMEM, "allocation of %llu bytes for %s failed on request",
             (unsigned long long)bytes, neap_memory_category_name(c));
