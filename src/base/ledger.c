@@ -114,6 +114,23 @@ void np_ledger_map(np_ledger *l, int64_t bytes)
     }
 }
 
+static void count_slabs(np_ledger *l, int64_t bytes)
+{
+    for (; l; l = l->parent) {
+        pthread_mutex_lock(&l->lock);
+        l->now.slabs += (uint64_t)bytes;
+        pthread_mutex_unlock(&l->lock);
+    }
+}
+
+uint64_t np_ledger_slabs(np_ledger *l)
+{
+    pthread_mutex_lock(&l->lock);
+    uint64_t n = l->now.slabs;
+    pthread_mutex_unlock(&l->lock);
+    return n;
+}
+
 uint64_t np_ledger_held(np_ledger *l)
 {
     pthread_mutex_lock(&l->lock);
@@ -171,6 +188,7 @@ static void link_chunk(np_chunk **list, np_chunk *c)
 static void drop_chunk(np_ledger *l, np_chunk *c)
 {
     munmap(c, CHUNK);
+    count_slabs(l, -CHUNK);
     add(l, -CHUNK, NEAP_MEM_HOST, 0, -CHUNK);
 }
 
@@ -269,6 +287,7 @@ static void *alloc_slot(neap_context *ctx, np_category c, size_t bytes)
             refuse(ctx, c, CHUNK, over);
             return NULL;
         }
+        count_slabs(l, CHUNK);
         k->slot = slot;
         k->capacity = k->fresh = (CHUNK - CHUNK_HEADER) / slot;
         pthread_mutex_lock(&l->lock);

@@ -21,6 +21,7 @@ enum { NP_SLAB_CLASSES = 32, NP_SLAB_MAX = 4096 };
 
 typedef struct np_counters {
     uint64_t held;   /* from the system */
+    uint64_t slabs;  /* of that: chunks of small blocks, used or not */
     uint64_t mapped; /* file-backed, beside held */
     uint64_t active[NEAP_MEM_CATEGORIES];
     uint64_t idle[NEAP_MEM_CATEGORIES]; /* held, not in use, by the category it served */
@@ -46,6 +47,7 @@ void np_ledger_map(np_ledger *ledger, int64_t bytes);
 /* The bytes that a request of `bytes` really takes when it gets its own block (not a new slab). */
 uint64_t np_ledger_rounded(uint64_t bytes);
 uint64_t np_ledger_held(np_ledger *ledger);
+uint64_t np_ledger_slabs(np_ledger *ledger);
 
 /* Allocation for a context: NULL on failure, with NEAP_ENOMEM stored in ctx (needed, held, limit).
  * A size of 0 gives a valid 64-byte block. */

@@ -39,9 +39,11 @@ np_copy np_copy_make(int64_t size, int rank, const int64_t *shape, const int64_t
 {
     np_copy c = {.size = size, .empty = np_size(rank, shape) == 0};
     int64_t strides[2][NEAP_MAX_RANK];
-    memcpy(c.shape, shape, (size_t)rank * sizeof *shape);
-    memcpy(strides[0], to_strides, (size_t)rank * sizeof *shape);
-    memcpy(strides[1], from_strides, (size_t)rank * sizeof *shape);
+    if (rank > 0) { /* of rank 0 they may be NULL */
+        memcpy(c.shape, shape, (size_t)rank * sizeof *shape);
+        memcpy(strides[0], to_strides, (size_t)rank * sizeof *shape);
+        memcpy(strides[1], from_strides, (size_t)rank * sizeof *shape);
+    }
     if (c.empty)
         return c;
     c.rank = np_collapse(rank, c.shape, 2, strides);

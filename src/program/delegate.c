@@ -138,7 +138,8 @@ static neap_status load(np_delegate *d, const np_pte_delegate *from)
     size_t n = d->graph->n_output_slots;
     d->result_dtypes = np_alloc(d->ctx, NEAP_MEM_GRAPH, n * sizeof *d->result_dtypes);
     d->results = np_calloc(d->ctx, NEAP_MEM_GRAPH, n * sizeof *d->results);
-    if (!d->result_dtypes || !d->results)
+    d->args = np_calloc(d->ctx, NEAP_MEM_GRAPH, d->graph->n_input_slots * sizeof *d->args);
+    if (!d->result_dtypes || !d->results || !d->args)
         return NEAP_ENOMEM;
     for (size_t i = 0; i < n; i++) { /* until the method says otherwise */
         const np_port *port = &d->graph->output_slots[i];
@@ -192,6 +193,7 @@ void np_delegate_close(np_delegate *d)
         size_t n = d->graph->n_output_slots;
         np_free(c, NEAP_MEM_GRAPH, d->result_dtypes, n * sizeof *d->result_dtypes);
         np_free(c, NEAP_MEM_GRAPH, d->results, n * sizeof *d->results);
+        np_free(c, NEAP_MEM_GRAPH, d->args, d->graph->n_input_slots * sizeof *d->args);
     }
     np_free(c, NEAP_MEM_GRAPH, d->sessions, d->sessions_capacity * sizeof *d->sessions);
     np_uses_free(d->uses);

@@ -69,6 +69,7 @@ typedef struct np_delegate {
     np_trace *traces;
     bool never_open; /* its walks are cut: integers need not stay open */
     neap_dtype *result_dtypes; /* [output slots], as the method declares them */
+    np_argument *args;         /* [input slots] of the next run: a replay allocates nothing small */
     np_argument *results;      /* [output slots] of the last run */
 } np_delegate;
 

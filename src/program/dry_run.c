@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/context.h"
 #include "eval/arena.h"
 
 static bool remember(np_dry_run *r, neap_context *ctx, const neap_plan_alive *a)
@@ -62,8 +63,14 @@ static uint64_t output_pages(const neap_plan *p)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < p->n_outputs; i++)
-        bytes += np_pages(p->output_bytes[i]);
+        if (!p->buffers[i]->data) /* else it is held already */
+            bytes += np_pages(p->output_bytes[i]);
     return bytes;
+}
+
+uint64_t np_dry_slabs(const np_dry_run *r)
+{
+    return np_ledger_slabs((np_ledger *)(uintptr_t)&r->root->ledger);
 }
 
 bool np_dry_note(np_dry_run *r, neap_context *ctx, neap_plan *plan)
@@ -80,10 +87,11 @@ bool np_dry_note(np_dry_run *r, neap_context *ctx, neap_plan *plan)
     uint64_t kept = kept_bytes(r), outputs = output_pages(plan);
     uint64_t grown = np_arena_growth(ctx, r->arena); /* what the context has of it is held already */
     uint64_t held = m.active + m.cached + kept + outputs + grown + info.state_bytes;
-    if (held <= r->peak)
+    uint64_t slabs = np_dry_slabs(r);
+    if (held - slabs <= r->peak - r->slabs)
         return true;
     r->peak = held;
-    r->held = m.active + m.cached;
+    r->slabs = slabs;
     r->info = info;
     r->outputs = outputs;
     memcpy(r->by_category, m.active_by_category, sizeof r->by_category);

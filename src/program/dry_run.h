@@ -13,7 +13,7 @@ typedef struct np_dry_run {
     const neap_context *root; /* whose ledger the peak is of */
     uint64_t arena; /* the largest so far: it stays from plan to plan */
     uint64_t peak;  /* of held bytes */
-    uint64_t held;  /* what of it was held in truth */
+    uint64_t slabs; /* what of it were slabs: they stay, so the last number of them counts */
     uint64_t by_category[NEAP_MEM_CATEGORIES]; /* then */
     uint64_t outputs; /* results of the plan that holds the peak */
     neap_plan_info info;
@@ -29,6 +29,7 @@ typedef struct np_dry_run {
 bool np_dry_note(np_dry_run *r, neap_context *ctx, neap_plan *plan);
 /* A value that would have bytes from now on. */
 bool np_dry_keep(np_dry_run *r, neap_context *ctx, np_buffer *fake);
+uint64_t np_dry_slabs(const np_dry_run *r); /* now */
 void np_dry_free(np_dry_run *r, neap_context *ctx);
 
 #endif

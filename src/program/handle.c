@@ -360,15 +360,15 @@ neap_status neap_handle_execute(neap_handle *h, int n_inputs, const neap_value *
     return np_report(h->ctx, status);
 }
 
-/* Loading and planning hold bytes too; and a run begins with what is held now, not when the peak was noted:
- * slabs that were filled since are kept. */
+/* Loading and planning hold bytes too; and a run begins with the slabs of now, not of when the peak was
+ * noted: those that were filled since are kept. */
 static void tell_plan(const np_dry_run *r, neap_execution_plan *plan)
 {
     neap_execution_plan full = NEAP_EXECUTION_PLAN_INIT;
     neap_memory_info m = NEAP_MEMORY_INFO_INIT;
     neap_context_memory(r->root, &m);
     full.held_bytes = m.active + m.cached;
-    uint64_t late = full.held_bytes > r->held ? full.held_bytes - r->held : 0;
+    uint64_t late = np_dry_slabs(r) - r->slabs;
     bool before = m.peak > r->peak + late;
     full.planned_peak_bytes = full.least_bytes = before ? m.peak : r->peak + late;
     memcpy(full.by_category, before ? m.peak_by_category : r->by_category,

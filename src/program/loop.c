@@ -498,8 +498,9 @@ static bool scan_by_steps(np_walk *w, const np_node_scan *n, int64_t steps)
     bool ok = true;
     for (int64_t t = 0; ok && t < steps; t++)
         ok = one_step(w, n, t);
-    neap_array **parts = np_alloc(w->ctx, NEAP_MEM_GRAPH, ((size_t)steps + 1) * sizeof *parts);
-    ok = ok && parts;
+    neap_array **parts =
+        ok ? np_alloc(w->ctx, NEAP_MEM_GRAPH, ((size_t)steps + 1) * sizeof *parts) : NULL;
+    ok = parts != NULL;
     for (uint32_t i = 0; ok && i < n->outputs.n; i++) {
         for (int64_t t = 0; t < steps; t++)
             parts[t] = w->held[first + (size_t)t * n->outputs.n + i];

@@ -16,19 +16,15 @@ static neap_status call_delegate(neap_handle *h, const np_pte_instruction *in, n
 {
     np_delegate *d = h->delegates[in->index];
     const np_mlx_graph *g = d->graph;
-    size_t bytes = (g->n_input_slots + 1) * sizeof(np_argument);
-    np_argument *args = np_alloc(h->ctx, NEAP_MEM_GRAPH, bytes);
-    if (!args)
-        return NEAP_ENOMEM;
     neap_status status = NEAP_OK;
     for (uint32_t i = 0; status == NEAP_OK && i < g->n_input_slots; i++) {
         const np_method_value *v = &h->values[in->args[i]];
         if (v->kind == NEAP_VALUE_NONE)
             status = missing(h, in, in->args[i]);
-        args[i] = v->at;
+        d->args[i] = v->at;
     }
     if (status == NEAP_OK)
-        status = report ? np_delegate_plan(d, args, report) : np_delegate_run(d, args);
+        status = report ? np_delegate_plan(d, d->args, report) : np_delegate_run(d, d->args);
     for (uint32_t i = 0; status == NEAP_OK && i < g->n_output_slots; i++) {
         np_method_value *v = &h->values[in->args[g->n_input_slots + i]];
         neap_release(v->array);
@@ -36,7 +32,6 @@ static neap_status call_delegate(neap_handle *h, const np_pte_instruction *in, n
         v->kind = v->at.is_value ? NEAP_VALUE_INT : NEAP_VALUE_TENSOR;
         v->array = neap_retain(v->at.array);
     }
-    np_free(h->ctx, NEAP_MEM_GRAPH, args, bytes);
     return status;
 }
 

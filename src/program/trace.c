@@ -406,7 +406,8 @@ static bool attempt(np_walk *w, const np_argument *in)
     walk_end(w);
     if (ok && !w->cut) /* the graph is gone: its memory need not be held beside the plan's */
         np_ledger_trim(&w->ctx->ledger);
-    if (!ok && w->symbolic && !w->cut && (open || w->wants_pinned)) {
+    if (!ok && w->ctx->status != NEAP_ENOMEM && w->symbolic && !w->cut &&
+        (open || w->wants_pinned)) {
         w->ctx->status = NEAP_OK; /* once more, with every integer as it is */
         w->d->never_open |= w->wants_pinned;
         *w = (np_walk){.d = w->d, .h = w->h, .ctx = w->ctx, .g = w->g, .dry = w->dry,
