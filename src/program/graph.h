@@ -47,6 +47,8 @@ typedef struct np_mlx_graph {
 /* Fixed limits of a program: of tensors and of values, of chains within chains, and of instructions
  * when every branch is counted once for every place that leads there. */
 enum { NP_MOST_SLOTS = 1000000, NP_MOST_CHAIN_DEPTH = 64, NP_MOST_STEPS = 1000000 };
+/* Of instructions in one run, where scans go step by step: their number comes with the inputs. */
+enum { NP_MOST_WALKED = 16 * NP_MOST_STEPS };
 
 /* Reads the delegate's payload (with its "MLX0" header). Everything is copied: the bytes may go.
  * Refuses, naming the thing, its place and the limit: a newer schema (NEAP_EUNSUPPORTED), an unknown

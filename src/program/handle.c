@@ -248,6 +248,7 @@ static neap_status set_input(neap_handle *h, int i, const neap_value *in, bool d
     if (in->kind != want.kind)
         return np_fail(h->ctx, NEAP_EINVAL, "input %d: %s, expected %s", i, kind_name(in->kind),
                        kind_name(want.kind));
+    neap_release(v->array); /* of a state that is an input too */
     *v = (np_method_value){.kind = in->kind};
     v->at.is_value = in->kind != NEAP_VALUE_TENSOR;
     v->at.integer = in->integer;

@@ -4,7 +4,8 @@
 
 #include "program/handle.h"
 
-enum { MAX_INSTRUCTIONS = 1 << 22 }; /* jumps may go backwards */
+/* Jumps may go backwards: what one execution may do, a call of a delegate counting for many. */
+enum { MOST_WORK = 1 << 22, CALL_WORK = 64 };
 
 static neap_status missing(neap_handle *h, const np_pte_instruction *in, int32_t value)
 {
@@ -72,15 +73,19 @@ static neap_status run_instruction(neap_handle *h, const np_pte_instruction *in,
 
 neap_status np_method_run(neap_handle *h, np_dry_run *report)
 {
-    int64_t left = MAX_INSTRUCTIONS;
+    int64_t left = MOST_WORK;
     for (uint32_t c = 0; c < h->method->n_chains; c++) {
         const np_pte_chain *chain = &h->method->chains[c];
         for (uint32_t i = 0; i < chain->n;) {
             uint32_t next = i + 1;
-            if (left-- == 0)
-                return np_fail(h->ctx, NEAP_ELIMIT, "method %s: more than %d instructions were run",
-                               h->method->name, MAX_INSTRUCTIONS);
-            neap_status status = run_instruction(h, &chain->instructions[i], &next, report);
+            const np_pte_instruction *in = &chain->instructions[i];
+            bool call = in->kind == NP_PTE_DELEGATE_CALL || in->kind == NP_PTE_KERNEL_CALL;
+            left -= call ? CALL_WORK : 1;
+            if (left < 0)
+                return np_fail(h->ctx, NEAP_ELIMIT, "method %s: more than %d calls or %d other "
+                               "instructions were run", h->method->name, MOST_WORK / CALL_WORK,
+                               MOST_WORK);
+            neap_status status = run_instruction(h, in, &next, report);
             if (status != NEAP_OK)
                 return status;
             i = next;

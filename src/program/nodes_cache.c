@@ -101,6 +101,9 @@ NP_BUILD(update_and_attend)
     if (!k || !v)
         return false;
     s.count = k->shape[2];
+    if (s.position < 0 || s.position > c->o.capacity) /* before anything is added to it */
+        return np_node_fail(w, NEAP_ELIMIT, "position %lld, the cache's capacity is %lld",
+                            (long long)s.position, (long long)c->o.capacity);
     if (np_cache_reserve(c, w->ctx, n->layer_id.value, s.position, s.position + s.count) != NEAP_OK)
         return false;
     np_cache_layer *l = &c->layers[n->layer_id.value];

@@ -313,6 +313,8 @@ static bool walk_node(np_walk *w, uint32_t chain, uint32_t i)
 {
     const np_instruction *node = &w->g->chains[chain].nodes[i];
     uint64_t bytes = 0;
+    if (w->walked++ == NP_MOST_WALKED)
+        return np_node_fail(w, NEAP_ELIMIT, "more than %d instructions in one run", NP_MOST_WALKED);
     bool charged = account(w, node, &bytes, false);
     w->node = node;
     w->chain = chain;

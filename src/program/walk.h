@@ -38,6 +38,7 @@ typedef struct np_walk {
     np_trace *trace;     /* what a replay would need; not used once the walk was cut */
     struct np_scan_frame *frame;
     int depth;     /* of nested chains */
+    int64_t walked; /* instructions so far */
     bool scoped;   /* its scope is open */
     bool init;     /* the init chain: constants may be written */
     bool symbolic; /* integers read from inputs stay open */
