@@ -1,5 +1,6 @@
 /* kernels_decoded.c - built once per instruction set: products of floats with encoded weights.
  * Each .inc file holds static kernels and, last, macros with its rows of the table. */
+#include "cpu/flushed.h"
 #include "cpu/kernels_isa.h"
 #include "cpu/float_any.h"
 #include "cpu/quant_formats.h"

@@ -1,5 +1,6 @@
 /* kernels_product.c - built once per instruction set: matrix products, convolutions and attention.
  * Each .inc file holds static kernels and, last, macros with its rows of the table. */
+#include "cpu/flushed.h"
 #include "cpu/kernels_isa.h"
 #include "cpu/vec_math.h"
 
