@@ -46,7 +46,8 @@ typedef struct neap_value {
     neap_dtype dtype; /* tensors */
     int rank;
     int64_t shape[NEAP_MAX_RANK];
-    /* In elements. Inputs must be row-major; leave `strided` false and strides unset for that. */
+    /* In elements. Inputs must be row-major and lie at a multiple of their element's size; leave
+     * `strided` false and strides unset for that. */
     int64_t strides[NEAP_MAX_RANK];
     bool strided;
     bool bounded;     /* of a description: `shape` is an upper bound, smaller extents will do */

@@ -9,7 +9,7 @@
 
 /* ---- constants ------------------------------------------------------------------------------------ */
 
-/* Over the bytes in the file's map: nothing is copied. */
+/* Over the bytes in the file's map; copied only if they lie where elements cannot be read. */
 static neap_array *constant(np_delegate *d, uint32_t i)
 {
     const np_tensor_meta *m = &d->graph->meta[i];
@@ -26,7 +26,9 @@ static neap_array *constant(np_delegate *d, uint32_t i)
                 (unsigned long long)bytes.n, (unsigned long long)need);
         return NULL;
     }
-    neap_array *a = neap_array_over(m->dtype, m->rank, m->shape, bytes.p, NULL, NULL);
+    bool aligned = (uintptr_t)bytes.p % (uintptr_t)np_element_bytes(m->dtype) == 0;
+    neap_array *a = aligned ? neap_array_over(m->dtype, m->rank, m->shape, bytes.p, NULL, NULL)
+                            : neap_array_from(m->dtype, m->rank, m->shape, bytes.p);
     if (a)
         neap_array_set_name(a, m->name);
     return a;

@@ -237,6 +237,9 @@ static neap_status check_tensor(neap_handle *h, int i, const neap_value *in, con
     if (in->data ? in->bytes && in->bytes < bytes : !dry && bytes)
         return np_fail(h->ctx, NEAP_EINVAL, "input %d: %llu bytes given, its shape needs %llu", i,
                        (unsigned long long)(in->data ? in->bytes : 0), (unsigned long long)bytes);
+    if ((uintptr_t)in->data % (uintptr_t)np_element_bytes(in->dtype))
+        return np_fail(h->ctx, NEAP_EINVAL, "input %d: its address is no multiple of %d, the size of "
+                       "an element", i, (int)np_element_bytes(in->dtype));
     return NEAP_OK;
 }
 
@@ -281,6 +284,8 @@ static neap_status set_own(neap_handle *h, uint32_t i)
     if (!np_shape_bytes(d.dtype, d.rank, d.shape, &elements, &need) || need > bytes.n)
         return np_fail(h->ctx, NEAP_EFORMAT, "value %u: %llu bytes are too few", i,
                        (unsigned long long)bytes.n);
+    if ((uintptr_t)bytes.p % (uintptr_t)np_element_bytes(d.dtype))
+        return np_fail(h->ctx, NEAP_EUNSUPPORTED, "value %u: its bytes are not aligned to elements", i);
     h->values[i].kind = NEAP_VALUE_TENSOR;
     h->values[i].at = (np_argument){.dtype = d.dtype, .rank = d.rank, .data = bytes.p};
     memcpy(h->values[i].at.shape, d.shape, sizeof d.shape);

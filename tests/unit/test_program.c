@@ -89,6 +89,9 @@ static void test_wrong_inputs(void **state)
     WITH(0, shape[0] = -2), refused(in, 2, "input 0: dimension 0 has -2, expected 2");
     WITH(1, kind = NEAP_VALUE_INT), refused(in, 2, "input 1: an integer, expected a tensor");
     WITH(1, kind = (neap_value_kind)50), refused(in, 2, "input 1: (unknown), expected a tensor");
+    WITH(0, data = (const char *)good[0].data + 1);
+    in[0].bytes = 0;
+    refused(in, 2, "input 0: its address is no multiple of 4");
     WITH(0, strided = true), refused(in, 2, "input 0: not contiguous"); /* strides of 0 */
     in[0].strides[0] = 1, in[0].strides[1] = 2;
     refused(in, 2, "input 0: not contiguous");
