@@ -76,7 +76,7 @@ class Weights:
         if (low, high) not in self.blocks:
             r = random.Random(f"{low} {high}")
             numbers = array("f", (r.uniform(low, high) for _ in range(PERIOD)))
-            data = numbers.tobytes() if self.dtype == "f32" else bytes_of(self.dtype, numbers)
+            data = numbers.tobytes() if self.dtype == "f32" else bytes_of(self.dtype, list(numbers))
             self.blocks[low, high] = data * 2
         return self.blocks[low, high]
 

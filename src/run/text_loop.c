@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/versioned.h"
+#include "text/sampler_context.h"
 
 typedef struct np_loop {
     const np_text_source *s;
@@ -12,10 +13,17 @@ typedef struct np_loop {
     neap_text_stream stream;
 } np_loop;
 
+/* The sampler may be of another context than the one that is asked for the error. */
 static neap_status choose(const np_loop *l, int32_t *id)
 {
-    return neap_sampler_pick(l->sampler, l->s->logits(l->s->self),
-                             (uint64_t)l->result->generated_tokens, id);
+    neap_status status = neap_sampler_pick(l->sampler, l->s->logits(l->s->self),
+                                           (uint64_t)l->result->generated_tokens, id);
+    neap_context *own = np_sampler_context(l->sampler);
+    if (status == NEAP_OK || own == l->s->ctx)
+        return status;
+    np_fail(l->s->ctx, status, "%s", own->error);
+    np_report(own, status);
+    return status;
 }
 
 /* A model may score more ids than its tokenizer has texts for. */

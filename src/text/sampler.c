@@ -9,6 +9,7 @@
 #include "base/context.h"
 #include "base/random.h"
 #include "base/versioned.h"
+#include "text/sampler_context.h"
 
 /* Below the largest logit: e^-10 is a chance of 1 to 22000. */
 static const float LIKELY = -10;
@@ -235,6 +236,11 @@ static neap_status find_largest(neap_context *ctx, const float *logits, int32_t 
     if (isinf(largest))
         return np_fail(ctx, NEAP_EINVAL, "the logit of token %d is infinite", *at);
     return NEAP_OK;
+}
+
+neap_context *np_sampler_context(const neap_sampler *s)
+{
+    return s->ctx;
 }
 
 neap_status neap_sampler_pick(neap_sampler *s, const float *logits, uint64_t step, int32_t *id)
