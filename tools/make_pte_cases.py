@@ -412,6 +412,72 @@ def in_place():
          ([f32([2], [7, 9])], [f32([4], [0, 2, 3, 0]), f32([2], [5, 6])]))
 
 
+def into_another():
+    """An update of one buffer that goes into another one: the first stays. The same chain twice, once
+    for a result that goes back and once for one that is thrown away."""
+    p, g = single()
+    x = g.input("x", "f32", [2])
+    outs = [g.output(n, "f32", [4]) for n in ("a", "b", "kept", "thrown")]
+    a, b, c = (g.buffer(n, "f32", [4]) for n in "abc")
+    t, u = g.temp(), g.temp()
+    one = g.constant("one", "f32", [1], [1])
+    g.main.op("slice_update", dst=a, update=x, axis=0, start=1, stop=3, out=t)
+    g.main.op("id_copy", x=t, out=b)
+    g.main.op("add", a=a, b=one, out=outs[0])
+    g.main.op("add", a=b, b=one, out=outs[1])
+    chain = g.chain()
+    chain.op("slice_update", dst=c, update=x, axis=0, start=0, stop=2, out=u)
+    g.main.op("if", cond=1, then_chain_idx=chain, else_chain_idx=chain)
+    g.main.op("multiply", a=u, b=one, out=outs[3])
+    g.main.op("add", a=c, b=one, out=c)
+    g.main.op("if", cond=1, then_chain_idx=chain, else_chain_idx=chain)
+    g.main.op("id_copy", x=u, out=c)
+    g.main.op("multiply", a=c, b=one, out=outs[2])
+    save(p, "state_into_another",
+         ([f32([2], [5, 6])], [f32([4], v) for v in ([1] * 4, [1, 6, 7, 1], [5, 6, 1, 1], [5, 6, 0, 0])]),
+         ([f32([2], [7, 8])], [f32([4], v) for v in ([1] * 4, [1, 8, 9, 1], [7, 8, 2, 2], [7, 8, 1, 1])]))
+
+
+def invariant():
+    """A scan whose outputs are the body's surroundings, and two carries that get one value."""
+    p, g = single()
+    x = g.input("x", "f32", [3, 2])
+    y, z, e = g.output("y", "f32", [3, 2]), g.output("z", "f32", [2]), g.output("e", "f32", [2])
+    s, c, d, k = (g.temp() for _ in range(4))
+    g.main.op("sum", x=x, axes=[0], out=y)
+    for to in (c, d):
+        g.main.op("full", shape=[2], v=1.0, scalar_type="f32", out=to)
+    body = g.chain()
+    body.op("add", a=c, b=d, out=k)
+    body.op("add", a=k, b=s, out=c)
+    body.op("id_copy", x=c, out=d)
+    g.main.op("scan", originals=[x], sliced=[s], outputs=[y], carry=[c, d], body_chain_idx=body, scan_axis=0)
+    for of, to in ((c, z), (d, e)):
+        g.main.op("id_copy", x=of, out=to)
+    data, state = [1, 2, 3, 4, 5, 6], [1, 1]
+    for i in range(3):
+        state = [2 * v + w for v, w in zip(state, data[2 * i:])]
+    save(p, "scan_invariant",
+         ([f32([3, 2], data)], [f32([3, 2], [9, 12] * 3), f32([2], state), f32([2], state)]))
+
+
+def flags():
+    """Branches on tensors that are inputs: of bytes, and of i64."""
+    p, g = single()
+    x, flag, n = g.input("x", "f32", [2]), g.input("flag", "u8", [1]), g.input("n", "i64", [1])
+    y, z = g.output("y", "f32", [2]), g.output("z", "f32", [2])
+    for tensor, to in ((flag, y), (n, z)):
+        v, then, other = g.value(), g.chain(), g.chain()
+        g.main.op("item_int", x=tensor, out=v)
+        then.op("add", a=x, b=x, out=to)
+        other.op("neg", x=x, out=to)
+        g.main.op("if", cond=v, then_chain_idx=then, else_chain_idx=other)
+    twice, minus = f32([2], [2, 4]), f32([2], [-1, -2])
+    save(p, "flags", *(([f32([2], [1, 2]), ("u8", [1], [a]), ("i64", [1], [b])],
+                        [twice if a else minus, twice if b else minus])
+                       for a, b in ((0, 0), (1, 0), (0, 1), (1, 1), (0, 0))))
+
+
 def length_bound():
     """Keys at [pos, pos + T) of 8; T may be 1 to 8."""
     p, g = single()
@@ -625,6 +691,9 @@ def sound():
     view_of_view("state_view_add", True)
     updates()
     in_place()
+    into_another()
+    invariant()
+    flags()
     length_bound()
     next_token("next_token", 8, "get_max_seq_len")
     next_token("next_token_single", 1, "get_max_context_len")

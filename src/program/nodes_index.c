@@ -119,9 +119,11 @@ NP_BUILD(slice)
 static neap_state *in_place(np_walk *w, const neap_array *dst)
 {
     uint32_t i = (uint32_t)(w->node - w->g->chains[w->chain].nodes);
-    if (w->frame || w->init || !np_bit(&w->d->uses->in_place[w->chain], i))
+    int32_t to = w->d->uses->in_place[w->chain][i];
+    neap_state **buffers, *s = np_newest_state(dst);
+    if (w->frame || w->init || to < 0 || !s || np_delegate_buffers(w->d, &buffers) != NEAP_OK)
         return NULL;
-    return np_newest_state(w, dst);
+    return s == buffers[(uint32_t)to - np_first_buffer(w->g)] ? s : NULL;
 }
 
 static neap_array *as_part(neap_array *update, const neap_array *dst, const span *s)

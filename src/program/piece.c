@@ -44,7 +44,7 @@ static bool collect(piece *p)
     const np_mlx_graph *g = w->g;
     for (uint32_t t = np_first_input(g); t < g->n_tensors; t++) {
         neap_array *a = w->tensors[t].array;
-        p->newest[t] = a && np_newest_state(w, a) != NULL;
+        p->newest[t] = a && np_newest_state(a) != NULL;
         if (!p->newest[t] && !keep(p, a))
             return false;
     }

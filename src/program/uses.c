@@ -148,35 +148,35 @@ void np_chain_vids(const np_mlx_graph *g, uint32_t chain, bool written, np_bits 
 /* ---- updates in place ------------------------------------------------------------------------------ */
 
 /* Walking backwards, target[t] is the buffer that tensor t's present value will end in. An update
- * whose result ends in a buffer may be done in it, if it also starts from it: the walk sees that. */
+ * whose result ends in a buffer may be done in it, if it also starts from it: the walk sees that.
+ * A chain that is run from several places is gone through for each. */
 typedef struct in_place {
     const np_mlx_graph *g;
     np_uses *u;
     uint32_t first_buffer, n_buffers;
 } in_place;
+enum { NOT_SEEN = -2, NO_BUFFER = -1 };
 
 static void forget(void *user, int32_t tid)
 {
     int32_t *target = user;
-    target[tid] = -1;
+    target[tid] = NO_BUFFER;
 }
 
 static int32_t ends_in(const in_place *p, int32_t *target, int32_t out)
 {
     bool buffer = (uint32_t)out - p->first_buffer < p->n_buffers;
     int32_t to = buffer ? out : target[out];
-    target[out] = -1;
+    target[out] = NO_BUFFER;
     return to;
 }
 
 static void follow_update(const in_place *p, int32_t *target, uint32_t chain, uint32_t i,
                           int32_t dst, int32_t out)
 {
-    int32_t to = ends_in(p, target, out);
-    if (to < 0)
-        return;
-    np_bit_set(&p->u->in_place[chain], i);
-    if (dst != to)
+    int32_t to = ends_in(p, target, out), *known = &p->u->in_place[chain][i];
+    *known = *known == NOT_SEEN || *known == to ? to : NO_BUFFER;
+    if (to >= 0 && dst != to)
         target[dst] = to;
 }
 
@@ -216,43 +216,47 @@ static bool follow_chain(const in_place *p, int32_t *target, uint32_t chain)
 static bool follow_branches(const in_place *p, int32_t *target, const np_node_if *n)
 {
     size_t bytes = p->g->n_tensors * sizeof *target;
-    int32_t *other = np_alloc(p->u->ctx, NEAP_MEM_GRAPH, bytes);
+    int32_t *other = np_alloc(p->g->ctx, NEAP_MEM_GRAPH, bytes);
     if (!other)
         return false;
     memcpy(other, target, bytes);
     bool ok = follow_chain(p, target, n->then_chain_idx) && follow_chain(p, other, n->else_chain_idx);
     for (uint32_t t = 0; t < p->g->n_tensors; t++)
         if (target[t] != other[t])
-            target[t] = -1;
-    np_free(p->u->ctx, NEAP_MEM_GRAPH, other, bytes);
+            target[t] = NO_BUFFER;
+    np_free(p->g->ctx, NEAP_MEM_GRAPH, other, bytes);
     return ok;
 }
 
 static bool find_in_place(const np_mlx_graph *g, np_uses *u)
 {
     in_place p = {g, u, np_first_buffer(g), g->n_buffers};
-    u->n_chains = g->n_chains;
-    u->in_place = np_calloc(u->ctx, NEAP_MEM_GRAPH, (g->n_chains + 1) * sizeof *u->in_place);
+    u->in_place = np_calloc(g->ctx, NEAP_MEM_GRAPH, g->n_chains * sizeof *u->in_place);
     if (!u->in_place)
         return false;
-    for (uint32_t c = 0; c < g->n_chains; c++)
-        if (!np_bits_make(u->ctx, g->chains[c].n, &u->in_place[c]))
+    for (uint32_t c = 0; c < g->n_chains; c++) {
+        u->in_place[c] = np_alloc(g->ctx, NEAP_MEM_GRAPH, g->chains[c].n * sizeof **u->in_place);
+        if (!u->in_place[c])
             return false;
+        for (uint32_t i = 0; i < g->chains[c].n; i++)
+            u->in_place[c][i] = NOT_SEEN;
+    }
     if (!g->n_buffers)
         return true;
     size_t bytes = g->n_tensors * sizeof(int32_t);
-    int32_t *target = np_alloc(u->ctx, NEAP_MEM_GRAPH, bytes);
+    int32_t *target = np_alloc(g->ctx, NEAP_MEM_GRAPH, bytes);
     if (!target)
         return false;
-    memset(target, 0xff, bytes);
+    memset(target, 0xff, bytes); /* NO_BUFFER */
     bool ok = follow_chain(&p, target, g->main_chain);
-    np_free(u->ctx, NEAP_MEM_GRAPH, target, bytes);
+    np_free(g->ctx, NEAP_MEM_GRAPH, target, bytes);
     return ok;
 }
 
 /* ---- dead temporaries of main ----------------------------------------------------------------------- */
 
-/* Tensors that other chains name are never dropped: which of them runs is not known here. */
+/* Tensors that other chains name are never dropped: which of them runs is not known here. Nor are
+ * results, which may be temporaries. */
 typedef struct drops {
     np_uses *u;
     np_bits *shared, *live;
@@ -267,7 +271,7 @@ static void drop_dead(void *user, int32_t tid)
     if (!d->ok || t < d->first_temp || np_bit(d->shared, t) || np_bit(d->live, t))
         return;
     np_bit_set(d->live, t);
-    d->ok = np_grow(d->u->ctx, NEAP_MEM_GRAPH, &d->u->drops, &d->u->drops_capacity,
+    d->ok = np_grow(d->u->g->ctx, NEAP_MEM_GRAPH, &d->u->drops, &d->u->drops_capacity,
                     d->u->n_drops + 1, sizeof *d->u->drops);
     if (d->ok)
         d->u->drops[d->u->n_drops++] = tid;
@@ -279,16 +283,18 @@ static void end_life(void *user, int32_t tid)
     live->at[(uint32_t)tid / 8] &= (uint8_t) ~(1 << ((uint32_t)tid % 8));
 }
 
-/* Backwards, so drop_start[i] .. drop_start[i - 1] are those of instruction i; see np_uses. */
+/* Backwards, so that those of an instruction come before those of the one before it. */
 static bool find_drops(const np_mlx_graph *g, np_uses *u)
 {
     const np_chain *main = &g->chains[g->main_chain];
     np_bits shared = {0}, live = {0};
-    u->n_main = main->n;
-    u->drop_start = np_alloc(u->ctx, NEAP_MEM_GRAPH, (main->n + 1) * sizeof *u->drop_start);
+    u->drop_start = np_alloc(g->ctx, NEAP_MEM_GRAPH, (main->n + 1) * sizeof *u->drop_start);
     drops d = {u, &shared, &live, np_first_temp(g), true};
-    d.ok = u->drop_start && np_bits_make(u->ctx, g->n_tensors, &shared) &&
-           np_bits_make(u->ctx, g->n_tensors, &live);
+    d.ok = u->drop_start && np_bits_make(g->ctx, g->n_tensors, &shared) &&
+           np_bits_make(g->ctx, g->n_tensors, &live);
+    for (uint32_t i = 0; d.ok && i < g->n_output_slots; i++)
+        if (!g->output_slots[i].is_value)
+            np_bit_set(&shared, g->output_slots[i].number);
     for (uint32_t c = 0; d.ok && c < g->n_chains; c++)
         for (uint32_t i = 0; c != g->main_chain && i < g->chains[c].n; i++) {
             np_node_tids(&g->chains[c].nodes[i], false, add_tid, &shared);
@@ -303,8 +309,8 @@ static bool find_drops(const np_mlx_graph *g, np_uses *u)
     }
     if (d.ok)
         u->drop_start[0] = (uint32_t)u->n_drops;
-    np_bits_free(u->ctx, &shared);
-    np_bits_free(u->ctx, &live);
+    np_bits_free(g->ctx, &shared);
+    np_bits_free(g->ctx, &live);
     return d.ok;
 }
 
@@ -314,7 +320,7 @@ neap_status np_uses_make(const np_mlx_graph *g, np_uses **out)
     np_uses *u = np_calloc(g->ctx, NEAP_MEM_GRAPH, sizeof *u);
     if (!u)
         return NEAP_ENOMEM;
-    u->ctx = g->ctx;
+    u->g = g;
     if (find_in_place(g, u) && find_drops(g, u)) {
         *out = u;
         return NEAP_OK;
@@ -327,11 +333,12 @@ void np_uses_free(np_uses *u)
 {
     if (!u)
         return;
-    for (uint32_t c = 0; u->in_place && c < u->n_chains; c++)
-        if (u->in_place[c].at)
-            np_bits_free(u->ctx, &u->in_place[c]);
-    np_free(u->ctx, NEAP_MEM_GRAPH, u->in_place, (u->n_chains + 1) * sizeof *u->in_place);
-    np_free(u->ctx, NEAP_MEM_GRAPH, u->drop_start, (u->n_main + 1) * sizeof *u->drop_start);
-    np_free(u->ctx, NEAP_MEM_GRAPH, u->drops, u->drops_capacity * sizeof *u->drops);
-    np_free(u->ctx, NEAP_MEM_GRAPH, u, sizeof *u);
+    const np_mlx_graph *g = u->g;
+    for (uint32_t c = 0; u->in_place && c < g->n_chains; c++)
+        np_free(g->ctx, NEAP_MEM_GRAPH, u->in_place[c], g->chains[c].n * sizeof **u->in_place);
+    np_free(g->ctx, NEAP_MEM_GRAPH, u->in_place, g->n_chains * sizeof *u->in_place);
+    np_free(g->ctx, NEAP_MEM_GRAPH, u->drop_start,
+            (g->chains[g->main_chain].n + 1) * sizeof *u->drop_start);
+    np_free(g->ctx, NEAP_MEM_GRAPH, u->drops, u->drops_capacity * sizeof *u->drops);
+    np_free(g->ctx, NEAP_MEM_GRAPH, u, sizeof *u);
 }

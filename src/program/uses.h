@@ -35,12 +35,15 @@ void np_chain_tids(const np_mlx_graph *g, uint32_t chain, bool written, np_bits 
 void np_chain_vids(const np_mlx_graph *g, uint32_t chain, bool written, np_bits *out);
 
 typedef struct np_uses {
-    neap_context *ctx;
+    const np_mlx_graph *g;
+    /* Tensors that nobody reads after instruction i of main: drops[drop_start[i + 1]] up to, and
+     * without, drops[drop_start[i]]. */
     uint32_t *drop_start; /* [instructions of main + 1] */
-    int32_t *drops;       /* tensors that nobody reads after that instruction */
+    int32_t *drops;
     size_t n_drops, drops_capacity;
-    np_bits *in_place; /* [chains], a bit an instruction */
-    uint32_t n_chains, n_main;
+    /* [chain][instruction]: the mutable buffer (its tensor number) that an update's result ends in,
+     * so that it may be done there; below 0: none, or not at every time the chain runs. */
+    int32_t **in_place;
 } np_uses;
 
 neap_status np_uses_make(const np_mlx_graph *g, np_uses **out);

@@ -77,9 +77,8 @@ static void set_slot(np_walk *w, int32_t tid, neap_array *array)
     neap_release(old);
 }
 
-neap_state *np_newest_state(const np_walk *w, const neap_array *a)
+neap_state *np_newest_state(const neap_array *a)
 {
-    (void)w;
     if (!a->op || !(a->op->flags & NP_OP_STATE_READ) || a->version != a->state->written)
         return NULL;
     return a->state;
@@ -92,7 +91,7 @@ static bool put_buffer(np_walk *w, int32_t tid, neap_array *array)
     if (np_delegate_buffers(w->d, &buffers) != NEAP_OK)
         return false;
     neap_state *s = buffers[(uint32_t)tid - np_first_buffer(w->g)];
-    if (np_newest_state(w, array) != s) {
+    if (np_newest_state(array) != s) {
         if (array->rank != s->rank || memcmp(array->shape, s->shape, (size_t)s->rank * 8))
             return np_node_fail(w, NEAP_ESHAPE, "buffer %s gets another shape than its own", s->name);
         if (!neap_state_write(neap_state_read(s), array))

@@ -34,7 +34,6 @@ typedef struct np_walk {
     const np_mlx_graph *g;
     np_tensor_slot *tensors;
     np_number *numbers;
-    neap_array **inputs; /* leaves, by input slot; NULL for integers */
     np_trace *trace;     /* what a replay would need; not used once the walk was cut */
     struct np_scan_frame *frame;
     int depth;     /* of nested chains */
@@ -44,8 +43,8 @@ typedef struct np_walk {
     bool symbolic; /* integers read from inputs stay open */
     bool dry;      /* planning: nothing runs, evaluated values have no bytes */
     bool cut;          /* something was evaluated: there is no one plan to replay */
-    bool met_unknown;  /* a branch hung on an unknown number: `guess` decided */
-    bool guess;
+    bool met_unknown;  /* something hung on an unknown number: what was built is a guess */
+    bool guess;        /* of two: such a branch takes the first chain, or (true) the second */
     bool wants_pinned; /* it must be cut, so integers must not stay open */
     bool wants_unroll; /* a scan's body cannot be planned once for all steps */
     neap_array **held; /* evaluated with what is alive: a scan's results so far */
@@ -79,7 +78,7 @@ void np_pin(np_walk *w, np_number *n);
 neap_param *np_open_param(np_walk *w, const np_number *n, int64_t low, int64_t high);
 /* The number that stands for an extent set at run time. */
 bool np_number_of_param(np_walk *w, const neap_param *param, np_number *out);
-/* An i64 0-d array of a number. */
+/* A 0-d array of a number. */
 neap_array *np_number_array(np_walk *w, const np_number *n, neap_dtype dtype);
 
 /* Stores an error that names the node; returns false. */
@@ -101,7 +100,7 @@ bool np_walk_scan(np_walk *w, const np_node_scan *n);
 /* Adds a tensor's bytes to the threshold's counter. */
 void np_walk_charge(np_walk *w, uint64_t bytes);
 /* The state that a whole buffer's array is the newest reading of; NULL: none. */
-neap_state *np_newest_state(const np_walk *w, const neap_array *a);
+neap_state *np_newest_state(const neap_array *a);
 
 /* NEAP_EUNSUPPORTED names a kernel of the program that Neap does not have. */
 neap_status np_kernels_check(neap_context *ctx, const np_mlx_graph *g);

@@ -47,6 +47,7 @@ static inline void set_element(const neap_value *v, int64_t i, double x)
     case NEAP_F32: ((float *)data)[i] = (float)x; break;
     case NEAP_I32: ((int32_t *)data)[i] = (int32_t)x; break;
     case NEAP_I64: ((int64_t *)data)[i] = (int64_t)x; break;
+    case NEAP_U8: ((uint8_t *)data)[i] = (uint8_t)x; break;
     default: fail_msg("no elements of dtype %s here", neap_dtype_describe(v->dtype)->name);
     }
 }

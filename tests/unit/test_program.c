@@ -244,6 +244,22 @@ static void test_replay(void **state)
     assert_int_equal(tell(handle).plans, plans);
 }
 
+/* A plan that was made for a guess at what is not known yet is not replayed. */
+static void test_replay_of_a_guess(void **state)
+{
+    (void)state;
+    const program_case *c = use("flags");
+    neap_execution_plan plan = NEAP_EXECUTION_PLAN_INIT;
+    neap_value in[3];
+    memcpy(in, c->calls[0].in, sizeof in);
+    in[1].data = in[2].data = NULL;
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(neap_handle_plan(handle, 3, in, &plan, NULL, NULL), NEAP_OK);
+        for (int k = 0; k < c->n_calls; k++)
+            run_call(handle, c, k);
+    }
+}
+
 /* Same shapes: no new plan; new shapes: one more, and the old one is still there. */
 static void test_plans_by_shape(void **state)
 {
@@ -459,6 +475,7 @@ int main(void)
         TEST(test_outputs_in_place),
         TEST(test_reset),
         TEST(test_replay),
+        TEST(test_replay_of_a_guess),
         TEST(test_plans_by_shape),
         TEST(test_sessions),
         TEST(test_without_first_session),
