@@ -112,13 +112,12 @@ void np_delegate_drop_session(np_delegate *d, int session)
     d->sessions[session] = NULL;
 }
 
-neap_status np_delegate_reset(np_delegate *d, int session)
+void np_delegate_reset(np_delegate *d, int session)
 {
     if ((size_t)session >= d->n_sessions || !d->sessions[session])
-        return NEAP_OK;
+        return;
     for (uint32_t i = 0; i < d->graph->n_buffers; i++)
         neap_state_reset(d->sessions[session][i]);
-    return NEAP_OK;
 }
 
 /* ---- open and close ------------------------------------------------------------------------------------ */

@@ -35,6 +35,9 @@ typedef struct np_read {
     bool pinned;
 } np_read;
 
+/* The integer at p; false: elements of that dtype are not read as integers. */
+bool np_integer_at(const void *p, neap_dtype dtype, int64_t *out);
+
 /* What the i-th output slot gets: the value of a root, or an integer. */
 typedef struct np_number_result {
     bool is_value;
@@ -86,7 +89,7 @@ neap_status np_delegate_buffers(np_delegate *d, neap_state ***out);
 /* Lets go of every plan and result. */
 void np_delegate_forget(np_delegate *d);
 /* Fills a buffer's zeros in, forgets what was recorded; of one session. */
-neap_status np_delegate_reset(np_delegate *d, int session);
+void np_delegate_reset(np_delegate *d, int session);
 void np_delegate_drop_session(np_delegate *d, int session);
 void np_trace_free(np_delegate *d, np_trace *t);
 

@@ -38,10 +38,12 @@ static neap_status check_instructions(neap_handle *h)
     for (uint32_t c = 0; c < m->n_chains; c++) {
         for (uint32_t i = 0; status == NEAP_OK && i < m->chains[c].n; i++) {
             const np_pte_instruction *in = &m->chains[c].instructions[i];
-            const np_pte_operator *op = &m->operators[in->index];
             if (in->kind == NP_PTE_DELEGATE_CALL)
                 status = check_call(h, in, h->delegates[in->index]);
-            else if (in->kind == NP_PTE_KERNEL_CALL && !np_portable_find(op))
+            if (in->kind != NP_PTE_KERNEL_CALL)
+                continue;
+            const np_pte_operator *op = &m->operators[in->index];
+            if (!np_portable_find(op))
                 status = np_fail(h->ctx, NEAP_EUNSUPPORTED, "operator %s%s%s outside the delegate",
                                  op->name, *op->overload ? "." : "", op->overload);
         }
@@ -90,9 +92,7 @@ static neap_status load(neap_handle *h, const neap_handle_options *o)
 {
     neap_status status = np_options_read(h->program, h->ctx, o, &h->options);
     if (status == NEAP_OK && !h->options.skip_buffers) {
-        int first;
-        status = neap_handle_session_new(h, &first);
-        h->session = first;
+        status = neap_handle_session_new(h, &h->session);
     }
     if (status == NEAP_OK)
         status = load_delegates(h);
@@ -255,6 +255,8 @@ static neap_status set_input(neap_handle *h, int i, const neap_value *in, bool d
     *v = (np_method_value){.kind = in->kind};
     v->at.is_value = in->kind != NEAP_VALUE_TENSOR;
     v->at.integer = in->integer;
+    v->real = in->real;
+    v->text = in->text;
     if (in->kind != NEAP_VALUE_TENSOR)
         return NEAP_OK;
     neap_status status = check_tensor(h, i, in, &want, dry);
@@ -265,7 +267,7 @@ static neap_status set_input(neap_handle *h, int i, const neap_value *in, bool d
     return status;
 }
 
-/* Integers that the plan holds, its constants, and states. */
+/* Numbers that the plan holds, its constants, and states. */
 static neap_status set_own(neap_handle *h, uint32_t i)
 {
     neap_value d;
@@ -273,9 +275,9 @@ static neap_status set_own(neap_handle *h, uint32_t i)
     int64_t elements;
     uint64_t need;
     np_describe_value(&h->method->values[i], &d);
-    if (d.kind == NEAP_VALUE_INT || d.kind == NEAP_VALUE_BOOL)
-        h->values[i] = (np_method_value){.kind = d.kind,
-                                         .at = {.is_value = true, .integer = d.integer}};
+    if (d.kind == NEAP_VALUE_INT || d.kind == NEAP_VALUE_BOOL || d.kind == NEAP_VALUE_DOUBLE)
+        h->values[i] = (np_method_value){
+            .kind = d.kind, .at = {.is_value = true, .integer = d.integer}, .real = d.real};
     if (h->is_state[i])
         return np_method_state_set(h, i) ? NEAP_OK : h->ctx->status;
     if (d.kind != NEAP_VALUE_TENSOR || !h->method->values[i].tensor.known ||
@@ -324,6 +326,8 @@ static neap_status give_output(neap_handle *h, int i, neap_value *out)
     memset(out, 0, sizeof *out);
     out->kind = v->kind;
     out->integer = v->at.integer;
+    out->real = v->real;
+    out->text = v->text;
     if (v->kind != NEAP_VALUE_TENSOR)
         return NEAP_OK;
     int64_t elements;
@@ -337,7 +341,8 @@ static neap_status give_output(neap_handle *h, int i, neap_value *out)
     if (size < out->bytes)
         return np_fail(h->ctx, NEAP_EINVAL, "output %d: %llu bytes of room, it has %llu", i,
                        (unsigned long long)size, (unsigned long long)out->bytes);
-    memcpy(room, out->data, out->bytes);
+    if (out->bytes)
+        memcpy(room, out->data, out->bytes);
     out->data = room;
     return NEAP_OK;
 }
@@ -439,7 +444,7 @@ neap_status neap_handle_session_new(neap_handle *h, int *session)
     size_t n = (size_t)h->n_sessions;
     if (!np_grow(h->ctx, NEAP_MEM_HOST, &h->session_made, &h->sessions_capacity, n + 1,
                  sizeof *h->session_made))
-        return NEAP_ENOMEM;
+        return np_report(h->ctx, NEAP_ENOMEM);
     h->session_made[n] = true;
     *session = h->n_sessions++;
     return NEAP_OK;

@@ -16,8 +16,7 @@ typedef struct np_run_options {
     uint64_t threshold; /* eval_threshold_bytes; 0: off */
     int64_t clear_interval;
     bool skip_buffers;
-    char cache_key[64];
-    neap_sequence_cache *cache; /* NULL: none */
+    neap_sequence_cache *cache; /* cache_key; NULL: none */
 } np_run_options;
 
 /* A value of the method while it runs. */
@@ -25,6 +24,8 @@ typedef struct np_method_value {
     neap_value_kind kind;
     neap_array *array; /* tensors: retained; of an input: NULL, see `at` */
     np_argument at;
+    double real;      /* DOUBLE */
+    const char *text; /* STRING that is an input */
 } np_method_value;
 
 struct neap_handle {

@@ -85,7 +85,6 @@ static neap_status read_one(neap_program *p, neap_context *ctx, const neap_optio
         out->skip_buffers = o->integer != 0;
         break;
     default:
-        memcpy(out->cache_key, o->text, length + 1);
         out->cache = np_cache_find(&p->caches, o->text);
         if (!out->cache)
             return np_fail(ctx, NEAP_EINVAL, "option cache_key: no cache is installed as \"%s\"",

@@ -341,6 +341,8 @@ static bool walk_body(plan_of_scan *p)
     if (__builtin_mul_overflow(scale, (uint64_t)p->steps, &w->scan_scale))
         w->scan_scale = UINT64_MAX;
     bool ok = np_walk_chain(w, p->n->body_chain_idx);
+    for (uint32_t i = 0; ok && i < p->n->outputs.n; i++) /* one from outside becomes an input too */
+        ok = np_get(w, p->n->outputs.at[i]) != NULL;
     w->scan_scale = scale;
     if (!ok || !check_carries(p, &carries) || !find_lasts(p) ||
         np_scan_body_new(w->ctx, p->steps, (uint32_t)p->frame.n_captures, carries, p->n_lasts,
@@ -442,10 +444,8 @@ static bool scan_planned(np_walk *w, const np_node_scan *n, int64_t steps, bool 
     } else {
         w->frame = p.frame.outer;
         w->depth = around.depth;
-        if (!ok || empty) {
-            w->pending = around.pending;
-            w->calls = around.calls;
-        }
+        w->pending = around.pending;
+        w->calls = around.calls;
         restore(w, &around);
     }
     if (ok && empty) /* nothing ran: stacks without elements; carries are as they were */

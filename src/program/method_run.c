@@ -20,8 +20,12 @@ static neap_status call_delegate(neap_handle *h, const np_pte_instruction *in, n
     neap_status status = NEAP_OK;
     for (uint32_t i = 0; status == NEAP_OK && i < g->n_input_slots; i++) {
         const np_method_value *v = &h->values[in->args[i]];
+        const bool integer = v->kind == NEAP_VALUE_INT || v->kind == NEAP_VALUE_BOOL;
         if (v->kind == NEAP_VALUE_NONE)
             status = missing(h, in, in->args[i]);
+        else if (g->input_slots[i].is_value ? !integer : v->kind != NEAP_VALUE_TENSOR) /* moved */
+            status = np_fail(h->ctx, NEAP_EFORMAT, "call of delegate %u: value %d is no %s by now",
+                             in->index, in->args[i], integer ? "tensor" : "integer");
         d->args[i] = v->at;
     }
     if (status == NEAP_OK)
@@ -36,18 +40,30 @@ static neap_status call_delegate(neap_handle *h, const np_pte_instruction *in, n
     return status;
 }
 
-/* Unknown in a dry run: as if true. */
-static bool is_true(const np_method_value *v)
+/* A number, or a tensor of bools that must all be true. Unknown in a dry run: as if true. */
+static neap_status is_true(neap_handle *h, uint32_t value, bool *out)
 {
-    if (v->at.is_value)
-        return v->at.integer != 0;
-    return !v->at.data || *(const uint8_t *)v->at.data != 0;
+    const np_method_value *v = &h->values[value];
+    int64_t elements = 0;
+    uint64_t bytes;
+    *out = true;
+    if (v->kind == NEAP_VALUE_INT || v->kind == NEAP_VALUE_BOOL)
+        *out = v->at.integer != 0;
+    else if (v->kind != NEAP_VALUE_TENSOR || v->at.dtype != NEAP_BOOL)
+        return np_fail(h->ctx, NEAP_EFORMAT, "a jump hangs on value %u, which is no bool", value);
+    else if (v->at.data)
+        np_shape_bytes(v->at.dtype, v->at.rank, v->at.shape, &elements, &bytes);
+    for (int64_t i = 0; i < elements; i++)
+        *out &= ((const uint8_t *)v->at.data)[i] != 0;
+    return NEAP_OK;
 }
 
 static neap_status run_instruction(neap_handle *h, const np_pte_instruction *in, uint32_t *next,
                                    np_dry_run *report)
 {
     np_method_value *to, *from;
+    neap_status status;
+    bool on;
     switch (in->kind) {
     case NP_PTE_DELEGATE_CALL:
         return call_delegate(h, in, report);
@@ -61,9 +77,10 @@ static neap_status run_instruction(neap_handle *h, const np_pte_instruction *in,
         *to = *from;
         return NEAP_OK;
     case NP_PTE_JUMP_FALSE:
-        if (!is_true(&h->values[in->index]))
+        status = is_true(h, in->index, &on);
+        if (status == NEAP_OK && !on)
             *next = in->to;
-        return NEAP_OK;
+        return status;
     default: /* FREE */
         neap_release(h->values[in->index].array);
         h->values[in->index] = (np_method_value){0};

@@ -7,14 +7,13 @@
 /* The first element of the position tensor. */
 static bool position_of(np_walk *w, neap_array *x, int64_t *out)
 {
-    int64_t zero = 0, one = 1;
     if (!x)
         return false;
     if (neap_array_size(x) < 1 || (x->dtype != NEAP_I64 && x->dtype != NEAP_I32))
         return np_node_fail(w, NEAP_EDTYPE, "the position is an i32 or i64 tensor of one element");
     bool first = w->symbolic || !neap_array_is_value(x);
     x = neap_reshape(x, 1, (int64_t[]){neap_array_size(x)});
-    x = neap_narrow(x, 0, zero, one);
+    x = neap_narrow(x, 0, 0, 1);
     if (!x || (first && !np_walk_evaluate(w, x)))
         return false;
     w->cut = true; /* the cache may move: no plan that writes it is kept */
@@ -64,7 +63,7 @@ static bool check_rows(np_walk *w, const neap_array *k, const neap_array *v)
     return true;
 }
 
-static neap_array *attend(np_walk *w, const np_node_update_and_attend *n, neap_array *q,
+static neap_array *attend(const np_node_update_and_attend *n, neap_array *q,
                           const np_cache_layer *l, const step *s)
 {
     const neap_sequence_cache_options *c = &s->cache->o;
@@ -79,7 +78,6 @@ static neap_array *attend(np_walk *w, const np_node_update_and_attend *n, neap_a
     neap_array *k = run_of(neap_state_read(l->keys), s, first, end - first);
     neap_array *v = run_of(neap_state_read(l->values), s, first, end - first);
     neap_array *out = neap_attention(q, neap_cast(k, dtype), neap_cast(v, dtype), &o);
-    (void)w;
     return n->out_dtype.present ? neap_cast(out, n->out_dtype.value) : out;
 }
 
@@ -109,5 +107,5 @@ NP_BUILD(update_and_attend)
     np_cache_layer *l = &c->layers[n->layer_id.value];
     s.slots = l->slots;
     return write(l->keys, &s, k) && write(l->values, &s, v) &&
-           np_put(w, n->out, attend(w, n, np_get(w, n->q), l, &s));
+           np_put(w, n->out, attend(n, np_get(w, n->q), l, &s));
 }

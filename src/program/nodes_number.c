@@ -1,6 +1,4 @@
 /* nodes_number.c - integers: read from tensors and shapes, computed, and made into tensors. */
-#include <string.h>
-
 #include "ops/op_table.h"
 #include "program/handle.h"
 #include "program/loop.h"
@@ -8,7 +6,7 @@
 
 /* ---- reading a tensor's element -------------------------------------------------------------------- */
 
-static bool is_integer_like(const neap_array *a)
+static bool is_wide_integer(const neap_array *a)
 {
     return a->dtype == NEAP_I64 || a->dtype == NEAP_I32;
 }
@@ -16,38 +14,17 @@ static bool is_integer_like(const neap_array *a)
 /* Casts between integers change nothing that an int32 could hold. */
 static const neap_array *behind_casts(const neap_array *x)
 {
-    while (x->op == &np_op_cast && is_integer_like(x) && is_integer_like(x->in[0]))
+    while (x->op == &np_op_cast && is_wide_integer(x) && is_wide_integer(x->in[0]))
         x = x->in[0];
     return x;
 }
 
 static bool value_of(np_walk *w, const neap_array *x, int64_t *out)
 {
-    const void *p = neap_array_data(x);
-    switch (x->dtype) {
-    case NEAP_I64:
-        memcpy(out, p, sizeof *out);
+    if (np_integer_at(neap_array_data(x), (neap_dtype)x->dtype, out))
         return true;
-    case NEAP_I32:
-        *out = *(const int32_t *)p;
-        return true;
-    case NEAP_U32:
-        *out = *(const uint32_t *)p;
-        return true;
-    case NEAP_I16:
-        *out = *(const int16_t *)p;
-        return true;
-    case NEAP_I8:
-        *out = *(const int8_t *)p;
-        return true;
-    case NEAP_U8:
-    case NEAP_BOOL:
-        *out = *(const uint8_t *)p;
-        return true;
-    default:
-        return np_node_fail(w, NEAP_EDTYPE, "an integer is read from a tensor of %s",
-                            neap_dtype_describe((neap_dtype)x->dtype)->name);
-    }
+    return np_node_fail(w, NEAP_EDTYPE, "an integer is read from a tensor of %s",
+                        neap_dtype_describe((neap_dtype)x->dtype)->name);
 }
 
 /* An element of an input may be another one at the next execution: it is noted where it was read. */
@@ -110,7 +87,7 @@ NP_BUILD(item_int)
         return false;
     if (number.value < INT32_MIN || number.value > INT32_MAX)
         return np_node_fail(w, NEAP_EINVAL, "%lld does not fit 32 bits", (long long)number.value);
-    if (is_integer_like(from) && !note_read(w, from, &number))
+    if (!note_read(w, from, &number))
         return false;
     if (number.read >= 0 && w->frame)
         np_pin(w, &number);
@@ -204,6 +181,7 @@ static bool combine(np_walk *w, np_int x, np_int y, uint32_t vid, bool divides,
     if (divides && b.value == 0) {
         if (!b.unknown)
             return np_node_fail(w, NEAP_EINVAL, "division of %lld by 0", (long long)a.value);
+        w->met_unknown = true;
         b.value = 1;
     }
     r.value = op(a.value, b.value);

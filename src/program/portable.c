@@ -73,11 +73,10 @@ bool np_portable_writes_first(const np_portable *p)
 static neap_array *argument(neap_handle *h, int32_t value)
 {
     const np_method_value *v = &h->values[value];
-    const np_pte_value *c = &h->method->values[value];
     if (v->kind == NEAP_VALUE_TENSOR)
         return neap_array_over(v->at.dtype, v->at.rank, v->at.shape, v->at.data, NULL, NULL);
-    if (c->kind == NP_PTE_DOUBLE)
-        return neap_scalar(NEAP_F32, c->real);
+    if (v->kind == NEAP_VALUE_DOUBLE)
+        return neap_scalar(NEAP_F32, v->real);
     if (v->kind == NEAP_VALUE_INT || v->kind == NEAP_VALUE_BOOL)
         return neap_scalar(v->kind == NEAP_VALUE_INT ? NEAP_I64 : NEAP_BOOL, (double)v->at.integer);
     np_fail(h->ctx, NEAP_EFORMAT, "value %d is read before it is set", value);
@@ -86,8 +85,10 @@ static neap_array *argument(neap_handle *h, int32_t value)
 
 static neap_array *scaled(neap_handle *h, neap_array *b, int32_t alpha)
 {
-    const np_pte_value *c = &h->method->values[alpha];
-    double by = c->kind == NP_PTE_INT ? (double)c->integer : c->kind == NP_PTE_DOUBLE ? c->real : 1;
+    const np_method_value *v = &h->values[alpha];
+    double by = v->kind == NEAP_VALUE_INT      ? (double)v->at.integer
+                : v->kind == NEAP_VALUE_DOUBLE ? v->real
+                                               : 1;
     return by == 1 || !b ? b : neap_mul(b, neap_scalar(neap_array_dtype(b), by));
 }
 

@@ -154,7 +154,7 @@ neap_status np_cache_reserve(neap_sequence_cache *c, neap_context *ctx, int64_t 
     return NEAP_OK;
 }
 
-neap_status np_cache_reset(neap_sequence_cache *c)
+void np_cache_reset(neap_sequence_cache *c)
 {
     for (int64_t l = 0; l < c->o.layers; l++) {
         if (c->layers[l].keys)
@@ -162,7 +162,6 @@ neap_status np_cache_reset(neap_sequence_cache *c)
         if (c->layers[l].values)
             neap_state_reset(c->layers[l].values);
     }
-    return NEAP_OK;
 }
 
 void np_cache_forget(neap_sequence_cache *c)

@@ -33,7 +33,7 @@ void np_cache_registry_free(np_cache_registry *r);
  * capacity, or for a step longer than a ring takes. */
 neap_status np_cache_reserve(neap_sequence_cache *c, neap_context *ctx, int64_t layer, int64_t start,
                              int64_t end);
-neap_status np_cache_reset(neap_sequence_cache *c);
+void np_cache_reset(neap_sequence_cache *c);
 /* Takes back writes that were recorded and did not run. c may be NULL. */
 void np_cache_forget(neap_sequence_cache *c);
 

@@ -56,21 +56,45 @@ void np_trace_free(np_delegate *d, np_trace *t)
     np_free(c, NEAP_MEM_GRAPH, t, sizeof *t);
 }
 
-static int64_t element(const void *data, int64_t offset, neap_dtype dtype)
+bool np_integer_at(const void *p, neap_dtype dtype, int64_t *out)
 {
-    const uint8_t *p = (const uint8_t *)data + offset;
+    int16_t i16;
     int32_t i32;
-    int64_t i64;
+    uint32_t u32;
     switch (dtype) {
     case NEAP_I64:
-        memcpy(&i64, p, sizeof i64);
-        return i64;
+        memcpy(out, p, sizeof *out);
+        return true;
     case NEAP_I32:
         memcpy(&i32, p, sizeof i32);
-        return i32;
-    default: /* of the other dtypes none is read in place: see nodes_number.c */
-        return *p;
+        *out = i32;
+        return true;
+    case NEAP_U32:
+        memcpy(&u32, p, sizeof u32);
+        *out = u32;
+        return true;
+    case NEAP_I16:
+        memcpy(&i16, p, sizeof i16);
+        *out = i16;
+        return true;
+    case NEAP_I8:
+        *out = *(const int8_t *)p;
+        return true;
+    case NEAP_U8:
+    case NEAP_BOOL:
+        *out = *(const uint8_t *)p;
+        return true;
+    default:
+        return false;
     }
+}
+
+/* What an execution with these inputs reads; they have data. */
+static int64_t element(const np_read *r, const np_argument *in)
+{
+    int64_t value = 0;
+    np_integer_at((const uint8_t *)in[r->input].data + r->offset, r->dtype, &value);
+    return value;
 }
 
 static bool same_input(const neap_array *leaf, const np_argument *in)
@@ -89,9 +113,9 @@ static bool matches(const np_delegate *d, const np_trace *t, const np_argument *
             return false;
     for (uint32_t i = 0; i < t->n_reads; i++) {
         const np_read *r = &t->reads[i];
-        int64_t value = in[r->input].data ? element(in[r->input].data, r->offset, r->dtype) : 0;
         if (dry && !in[r->input].data)
             continue;
+        int64_t value = element(r, in);
         if (r->pinned ? value != r->value
                       : r->param && (value + r->add < r->low || value + r->add > r->high))
             return false;
@@ -183,7 +207,7 @@ static void set_reads(np_trace *t, const np_argument *in)
     for (uint32_t i = 0; i < t->n_reads; i++) {
         np_read *r = &t->reads[i];
         if (in[r->input].data)
-            r->value = element(in[r->input].data, r->offset, r->dtype);
+            r->value = element(r, in);
         if (r->param)
             r->param->value = r->value + r->add;
     }
@@ -276,9 +300,10 @@ static void walk_end(np_walk *w)
     if (w->scoped)
         neap_scope_pop(w->ctx);
     np_trace_free(w->d, w->trace);
-    if (w->d->n_sessions && w->h->session >= 0 && w->d->sessions[w->h->session])
+    const int session = w->h->session;
+    if (session >= 0 && (size_t)session < w->d->n_sessions && w->d->sessions[session])
         for (uint32_t i = 0; i < g->n_buffers; i++)
-            np_state_forget(w->d->sessions[w->h->session][i]);
+            np_state_forget(w->d->sessions[session][i]);
     np_cache_forget(w->h->options.cache);
 }
 
@@ -457,28 +482,43 @@ static neap_status note_whole(np_delegate *d, np_dry_run *report)
     return NEAP_OK;
 }
 
+/* A plan that a guess led to counts, but is not kept: it may be wrong for the numbers it was made for. */
+static neap_status plan_one_way(np_delegate *d, const np_argument *in, np_dry_run *report, bool guess,
+                                bool *met_unknown)
+{
+    np_walk w = walk_of(d, report);
+    w.guess = guess;
+    if (!attempt(&w, in))
+        return d->ctx->status;
+    *met_unknown = w.met_unknown;
+    neap_status status = w.cut ? NEAP_OK : note_whole(d, report);
+    if (!w.cut && w.met_unknown) {
+        np_trace *t = d->traces;
+        d->traces = t->next;
+        np_trace_free(d, t);
+    }
+    return status;
+}
+
 neap_status np_delegate_plan(np_delegate *d, const np_argument *in, np_dry_run *report)
 {
+    bool met_unknown = false;
     release_results(d);
     np_trace *t = find_trace(d, in, true);
     let_others_go(d, t);
-    if (t)
+    if (t) {
+        set_reads(t, in);
         return note_whole(d, report);
-    np_walk w = walk_of(d, report);
-    if (!attempt(&w, in))
-        return d->ctx->status;
-    if (!w.cut)
-        return note_whole(d, report);
-    if (!w.met_unknown)
-        return NEAP_OK;
+    }
+    neap_status status = plan_one_way(d, in, report, false, &met_unknown);
+    if (status != NEAP_OK || !met_unknown)
+        return status;
     release_results(d); /* the other branch: the larger one counts */
-    np_walk other = walk_of(d, report);
-    other.guess = true;
-    return attempt(&other, in) ? NEAP_OK : d->ctx->status;
+    return plan_one_way(d, in, report, true, &met_unknown);
 }
 
-/* Constants that the chain wrote become values. */
-static bool keep_constants(np_walk *w)
+/* Constants that the chain wrote, which are values by now. */
+static void keep_constants(np_walk *w)
 {
     const np_mlx_graph *g = w->g;
     for (uint32_t i = 0; i < g->n_constants; i++) {
@@ -494,7 +534,6 @@ static bool keep_constants(np_walk *w)
                                    np_pages(s->buffer->bytes));
         }
     }
-    return true;
 }
 
 static bool evaluate_constants(np_walk *w)
@@ -514,7 +553,10 @@ static bool evaluate_constants(np_walk *w)
         neap_release(w->tensors[t].array);
         w->tensors[t].array = NULL;
     }
-    return np_walk_evaluate(w, NULL) && keep_constants(w);
+    if (!np_walk_evaluate(w, NULL))
+        return false;
+    keep_constants(w);
+    return true;
 }
 
 neap_status np_delegate_init(np_delegate *d)
