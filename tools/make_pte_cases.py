@@ -588,6 +588,20 @@ def two_delegates():
                               [f32([4], [11, 22, 33, 44])]))
 
 
+def called_twice():
+    """One delegate, called on its own result: the first result stays as it is."""
+    p = Program()
+    m = p.method("forward")
+    after = m.tensor("f32", [4])
+    g = m.graph()
+    x, y, t = g.input("x", "f32", [4]), g.output("y", "f32", [4]), g.temp()
+    g.main.op("flip", x=x, axes=[0], out=t)
+    g.main.op("cumsum", x=t, axis=0, out=y)
+    m.instructions.append((2, lambda: Table({0: ("i", 0), 1: Vector("i", [m.outputs[0], after])})))
+    m.outputs.append(after)
+    save(p, "called_twice", *[([f32([4], [1, 2, 3, 4])], [f32([4], [4, 7, 9, 10]), f32([4], [10, 19, 26, 30])])] * 2)
+
+
 def copies():
     """aten::copy_ after the delegate: a value of the method that outlives the call."""
     p = Program()
@@ -701,6 +715,7 @@ def sound():
     decode()
     two_methods()
     two_delegates()
+    called_twice()
     copies()
     values()
     two_inputs()

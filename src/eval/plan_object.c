@@ -22,30 +22,46 @@ static void adopt_effects(const np_graph *g)
     }
 }
 
-/* Arrays for the outputs, without bytes yet. */
+/* An array for an output, of the form of another one and without bytes yet; in an open scope. */
+static neap_status make_output(neap_plan *p, uint32_t i, const neap_array *form)
+{
+    neap_array *a = np_array_new(p->ctx);
+    np_buffer *b = a ? np_buffer_reserve(p->ctx, NEAP_MEM_ACTIVATIONS, p->output_bytes[i]) : NULL;
+    if (!b)
+        return NEAP_ENOMEM;
+    a->dtype = form->dtype;
+    a->rank = form->rank;
+    memcpy(a->shape, form->shape, sizeof a->shape);
+    np_row_major(a->rank, a->shape, a->strides);
+    a->buffer = p->buffers[i] = b;
+    neap_release(p->outputs[i]);
+    p->outputs[i] = neap_retain(a);
+    return NEAP_OK;
+}
+
 static neap_status make_outputs(neap_plan *p, const np_graph *g)
 {
     neap_status status = neap_scope_push(p->ctx);
     if (status != NEAP_OK)
         return status;
-    for (uint32_t i = 0; status == NEAP_OK && i < p->n_outputs; i++) {
-        const neap_array *root = g->roots[p->output_root[i]];
-        neap_array *a = np_array_new(p->ctx);
-        if (!a) {
-            status = NEAP_ENOMEM;
-            break;
-        }
-        a->dtype = root->dtype;
-        a->rank = root->rank;
-        memcpy(a->shape, root->shape, sizeof a->shape);
-        np_row_major(a->rank, a->shape, a->strides);
-        p->outputs[i] = neap_retain(a);
-        a->buffer = p->buffers[i] =
-            np_buffer_reserve(p->ctx, NEAP_MEM_ACTIVATIONS, p->output_bytes[i]);
-        if (!a->buffer)
-            status = NEAP_ENOMEM;
-    }
+    for (uint32_t i = 0; status == NEAP_OK && i < p->n_outputs; i++)
+        status = make_output(p, i, g->roots[p->output_root[i]]);
     neap_scope_pop(p->ctx);
+    return status;
+}
+
+neap_status np_plan_renew(neap_plan *p)
+{
+    neap_status status = NEAP_OK;
+    for (uint32_t i = 0; status == NEAP_OK && i < p->n_outputs; i++) {
+        if (atomic_load(&p->outputs[i]->refs) == 1)
+            continue;
+        p->bound = false;
+        if ((status = neap_scope_push(p->ctx)) != NEAP_OK)
+            break;
+        status = make_output(p, i, p->outputs[i]);
+        neap_scope_pop(p->ctx);
+    }
     return status;
 }
 

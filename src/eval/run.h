@@ -20,6 +20,8 @@ void np_run_bind_at(neap_plan *p, const np_binding *with, uint8_t *arena);
 neap_status np_run_steps(neap_plan *p, neap_state *const *states);
 neap_status np_run_steps_at(neap_plan *p, neap_state *const *states, uint8_t *arena);
 
+/* Results that somebody holds stay his: the next run writes into new ones. */
+neap_status np_plan_renew(neap_plan *p);
 /* Gives back the results' blocks of a plan object: another plan is to run. The next run takes them
  * again. */
 void np_plan_let_go(neap_plan *p);

@@ -213,12 +213,17 @@ static void set_reads(np_trace *t, const np_argument *in)
     }
 }
 
-/* Results of other plans are not needed any more: one set of results is held at a time. */
-static void let_others_go(np_delegate *d, const np_trace *t)
+/* Results of other plans are not needed any more: one set is held at a time, and what the method has
+ * of earlier calls. */
+static neap_status let_others_go(np_delegate *d, const np_trace *t)
 {
-    for (np_trace *o = d->traces; o; o = o->next)
-        if (o != t && o->plan)
+    for (np_trace *o = d->traces; o; o = o->next) {
+        if (np_plan_renew(o->plan) != NEAP_OK)
+            return NEAP_ENOMEM;
+        if (o != t)
             np_plan_let_go(o->plan);
+    }
+    return NEAP_OK;
 }
 
 static neap_status replay(np_delegate *d, np_trace *t, const np_argument *in)
@@ -459,7 +464,8 @@ neap_status np_delegate_run(np_delegate *d, const np_argument *in)
 {
     release_results(d);
     np_trace *t = find_trace(d, in, false);
-    let_others_go(d, t);
+    if (let_others_go(d, t) != NEAP_OK)
+        return d->ctx->status;
     if (t) {
         d->h->stats.plan_hits++;
         return replay(d, t, in);
@@ -505,7 +511,8 @@ neap_status np_delegate_plan(np_delegate *d, const np_argument *in, np_dry_run *
     bool met_unknown = false;
     release_results(d);
     np_trace *t = find_trace(d, in, true);
-    let_others_go(d, t);
+    if (let_others_go(d, t) != NEAP_OK)
+        return d->ctx->status;
     if (t) {
         set_reads(t, in);
         return note_whole(d, report);
