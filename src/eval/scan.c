@@ -66,11 +66,27 @@ static void borrow(np_buffer *b)
     b->data = NULL;
 }
 
-static uint64_t place(uint64_t *end, uint64_t bytes)
+/* Sizes of arrays are below 2^63; so their sum is kept, too. */
+static bool place(uint64_t *end, uint64_t bytes, uint64_t *at)
 {
-    uint64_t at = *end;
+    *at = *end;
     *end += (bytes + 63) & ~(uint64_t)63;
-    return at;
+    return *end <= INT64_MAX;
+}
+
+static neap_status find_places(np_scan_body *b)
+{
+    bool ok = true;
+    uint64_t twin;
+    for (uint32_t i = 0; ok && i < b->n_carries; i++)
+        ok = place(&b->result_bytes, b->carries[i].bytes, &b->carries[i].place) &&
+             place(&b->buffer_bytes, b->carries[i].bytes, &twin);
+    for (uint32_t i = 0; ok && i < b->n_lasts; i++)
+        ok = place(&b->result_bytes, b->lasts[i].bytes, &b->lasts[i].place);
+    for (uint32_t i = 0; ok && i < b->n_stacks; i++)
+        ok = place(&b->result_bytes, b->stacks[i].bytes, &b->stacks[i].place);
+    return ok ? NEAP_OK
+              : np_fail(b->ctx, NEAP_ESHAPE, "a scan's results are larger than 2^63 - 1 bytes");
 }
 
 neap_status np_scan_body_plan(np_scan_body *b, uint32_t n_roots, neap_array *const *roots)
@@ -89,15 +105,7 @@ neap_status np_scan_body_plan(np_scan_body *b, uint32_t n_roots, neap_array *con
     }
     for (uint32_t i = 0; i < b->n_stacks; i++)
         borrow(b->stacks[i].state->buffer);
-    for (uint32_t i = 0; i < b->n_carries; i++) {
-        b->carries[i].place = place(&b->result_bytes, b->carries[i].bytes);
-        place(&b->buffer_bytes, b->carries[i].bytes);
-    }
-    for (uint32_t i = 0; i < b->n_lasts; i++)
-        b->lasts[i].place = place(&b->result_bytes, b->lasts[i].bytes);
-    for (uint32_t i = 0; i < b->n_stacks; i++)
-        b->stacks[i].place = place(&b->result_bytes, b->stacks[i].bytes);
-    return NEAP_OK;
+    return find_places(b);
 }
 
 /* ---- running ------------------------------------------------------------------------------------ */
@@ -164,11 +172,11 @@ static neap_status scan_run(const np_call *c)
 }
 
 static const np_op np_op_scan = {.name = "scan",
-                          .arity = -1,
-                          .infer = scan_infer,
-                          .scratch = scan_scratch,
-                          .run = scan_run,
-                          .no_grad = "the derived scan comes with the gradients"};
+                                 .arity = -1,
+                                 .infer = scan_infer,
+                                 .scratch = scan_scratch,
+                                 .run = scan_run,
+                                 .no_grad = "the derived scan comes with the gradients"};
 
 neap_array *np_scan_node(np_scan_body *b, neap_array *const *inputs)
 {

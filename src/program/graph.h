@@ -26,7 +26,6 @@ typedef struct np_tensor_meta {
     neap_dtype dtype;
     int rank;
     int64_t shape[NEAP_MAX_RANK]; /* -1: set at run time */
-    int64_t most[NEAP_MAX_RANK];  /* upper bound of such a dimension; -1: none is stated */
     const char *name; /* of a constant: its key in the named data; else the slot's name or NULL */
 } np_tensor_meta;
 
@@ -39,7 +38,6 @@ typedef struct np_mlx_graph {
     const np_chain *chains;
     uint32_t n_input_slots, n_output_slots;
     const np_port *input_slots, *output_slots; /* input_map, output_map */
-    const uint32_t *buffers;                   /* tensor numbers of the mutable buffers [n_buffers] */
     const np_tensor_meta *meta;                /* of every tensor but temporaries */
     void *blocks;                              /* the loader's memory */
 } np_mlx_graph;

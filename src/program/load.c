@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/shown.h"
 #include "formats/named_data.h"
@@ -20,8 +21,7 @@ typedef struct held { /* a graph with its memory */
     np_blocks blocks;
 } held;
 
-/* ---- errors -----------------------------------------------------------------------------------
- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 neap_status np_load_fail(np_load *l, neap_status status, const char *format, ...)
 {
@@ -49,8 +49,7 @@ neap_status np_load_fault(np_load *l)
                         l->fb->fault, l->fb->at, l->fb->n);
 }
 
-/* ---- head: version and counts
- * -------------------------------------------------------------------- */
+/* ---- head: version and counts ---------------------------------------------------------------- */
 
 static neap_status read_version(np_load *l, np_fb_table root)
 {
@@ -97,8 +96,7 @@ static neap_status read_counts(np_load *l, np_fb_table root)
     return NEAP_OK;
 }
 
-/* ---- slots
- * ------------------------------------------------------------------------------------------ */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
 /* SlotVariant: 0 idx, 1 slot_type. A tensor of [first, end), or a value. */
 static neap_status read_slot(np_load *l, np_fb_table t, uint32_t first, uint32_t end, np_port *out)
@@ -157,25 +155,22 @@ static neap_status read_maps(np_load *l, np_fb_table root)
     if (n != g->n_buffers)
         return np_load_fail(l, NEAP_EFORMAT, "%" PRIu32 " entries for %" PRIu32 " mutable buffers",
                             n, g->n_buffers);
-    uint32_t *at = np_blocks_array(l->blocks, n, sizeof *at);
     bool *seen = np_blocks_array(l->blocks, n, sizeof *seen);
-    if (!at || !seen)
+    if (!seen)
         return NEAP_ENOMEM;
     for (uint32_t i = 0; i < n; i++) {
         if (buffers[i].is_value)
             return np_load_fail(l, NEAP_EFORMAT, "entry %" PRIu32 " is a value, not a tensor", i);
-        at[i] = buffers[i].number;
-        if (seen[at[i] - np_first_buffer(g)])
-            return np_load_fail(l, NEAP_EFORMAT, "tensor %" PRIu32 " twice", at[i]);
-        seen[at[i] - np_first_buffer(g)] = true;
+        const uint32_t k = buffers[i].number - np_first_buffer(g);
+        if (seen[k])
+            return np_load_fail(l, NEAP_EFORMAT, "tensor %" PRIu32 " twice", buffers[i].number);
+        seen[k] = true;
     }
-    g->buffers = at;
     l->field = NULL;
     return NEAP_OK;
 }
 
-/* ---- tensor meta and names
- * ---------------------------------------------------------------------------- */
+/* ---- tensor meta and names ------------------------------------------------------------------- */
 
 /* ShapeDim: 0 value (-1: at run time), 1 min, 2 max (-1: none). */
 static neap_status read_dim(np_load *l, np_fb_table t, uint32_t tensor, int i, np_tensor_meta *m)
@@ -188,7 +183,6 @@ static neap_status read_dim(np_load *l, np_fb_table t, uint32_t tensor, int i, n
                             "tensor %" PRIu32 ": dimension %d is %" PRId32 ", at most %" PRId32,
                             tensor, i, value, most);
     m->shape[i] = value;
-    m->most[i] = value >= 0 ? value : most;
     return NEAP_OK;
 }
 
@@ -297,8 +291,7 @@ static neap_status read_tensors(np_load *l, np_fb_table root)
     return read_names(l, root, meta);
 }
 
-/* ---- chains
- * ---------------------------------------------------------------------------------------------- */
+/* ---- chains ---------------------------------------------------------------------------------- */
 
 static neap_status read_instructions(np_load *l, np_fb_vector list, np_chain *out)
 {
@@ -478,8 +471,7 @@ static neap_status check_writers(np_load *l, const uint32_t *writers)
     return NEAP_OK;
 }
 
-/* ---- the payload
- * ------------------------------------------------------------------------------------------- */
+/* ---- the payload ----------------------------------------------------------------------------- */
 
 /* u32 0, "MLX0", u64 data_offset, u64 data_size; the flatbuffer lies between it and data_offset. */
 static neap_status find_graph(neap_context *ctx, np_bytes payload, np_bytes *graph)

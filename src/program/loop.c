@@ -530,6 +530,9 @@ bool np_walk_scan(np_walk *w, const np_node_scan *n)
                                 (long long)x->shape[axis]);
         steps = x->shape[axis];
     }
+    if (steps > INT32_MAX) /* of an original without elements: it costs no memory */
+        return np_node_fail(w, NEAP_ELIMIT, "a scan of %lld steps, the limit is %d",
+                            (long long)steps, INT32_MAX);
     if (scan_planned(w, n, steps ? steps : 1, steps == 0))
         return true;
     if (!w->wants_unroll || w->frame || steps == 0)

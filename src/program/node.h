@@ -82,12 +82,11 @@ typedef enum np_field_kind {
 #undef K
 } np_field_kind;
 
-/* A default of a scalar field, when the file leaves it out. */
 typedef struct np_field {
     const char *name;
     np_field_kind kind;
     uint32_t offset; /* in the node's struct */
-    double otherwise;
+    double otherwise; /* a scalar, when the file leaves it out */
 } np_field;
 
 #define NODE_BEGIN(number, name, text) typedef struct np_node_##name {
@@ -126,7 +125,6 @@ typedef struct np_field {
 #define I8S(f) np_i32s f;
 #include "program/nodes.def"
 #include "program/nodes_undef.h"
-
 
 typedef struct np_node_type {
     const char *name; /* "AddmmNode" */

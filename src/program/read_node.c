@@ -73,8 +73,7 @@ static neap_status read_vid(np_load *l, np_fb_table t, int index, const np_field
     return read_number(l, t, index, f->kind != NP_FIELD_OPT_VID, out, check_vid);
 }
 
-/* ---- literals or numbers ----------------------------------------------------------------------
- */
+/* ---- literals or numbers --------------------------------------------------------------------- */
 
 static int32_t clamped(int64_t v)
 {
@@ -154,8 +153,7 @@ static neap_status read_index(np_load *l, np_fb_table t, int index, const np_fie
     return np_load_fault(l);
 }
 
-/* ---- scalars ------------------------------------------------------------------------------------
- */
+/* ---- scalars --------------------------------------------------------------------------------- */
 
 static neap_status read_i32(np_load *l, np_fb_table t, int index, const np_field *f, void *out)
 {
@@ -238,8 +236,7 @@ static neap_status read_chain(np_load *l, np_fb_table t, int index, const np_fie
     return np_load_fault(l);
 }
 
-/* ---- strings and lists
- * ---------------------------------------------------------------------------- */
+/* ---- strings and lists ----------------------------------------------------------------------- */
 
 static neap_status read_string(np_load *l, np_fb_table t, int index, const np_field *f, void *out)
 {
@@ -369,8 +366,7 @@ static const reader readers[] = {
     [NP_FIELD_I8S] = read_i32s,
 };
 
-/* ---- fields that belong together
- * -------------------------------------------------------------------- */
+/* ---- fields that belong together ------------------------------------------------------------- */
 
 static neap_status not_empty(np_load *l, const char *field, uint32_t n)
 {
@@ -442,8 +438,7 @@ static neap_status check_together(np_load *l, uint32_t number, const void *field
     }
 }
 
-/* ---- the node
- * ---------------------------------------------------------------------------------------- */
+/* ---- the node -------------------------------------------------------------------------------- */
 
 uint32_t np_node_chains(const np_instruction *node, uint32_t out[2])
 {
