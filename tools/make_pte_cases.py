@@ -588,6 +588,24 @@ def two_delegates():
                               [f32([4], [11, 22, 33, 44])]))
 
 
+def temporary():
+    """A result that is a temporary by its number; then operators with numbers for tensors."""
+    p = Program()
+    m = p.method("forward")
+    first, half, more = (m.tensor("f32", [2]) for _ in range(3))
+    g = m.graph()
+    x, t = g.input("x", "f32", [2]), g.temp()
+    g.output("y", "f32", [2], first)
+    g.slots["output"][0] = t
+    g.main.op("add", a=x, b=x, out=t)
+    g.main.op("neg", x=t, out=t)
+    m.kernel("aten::mul", "Scalar_out", [first, m.real(0.25), half])
+    m.kernel("aten::add", "out", [half, first, m.real(1.5), more])
+    m.outputs += [first, half, more]
+    save(p, "result_is_temporary",
+         ([f32([2], [1, 2])], [f32([2], [-2, -4]), f32([2], [-0.5, -1]), f32([2], [-3.5, -7])]))
+
+
 def called_twice():
     """One delegate, called on its own result: the first result stays as it is."""
     p = Program()
@@ -716,6 +734,7 @@ def sound():
     two_methods()
     two_delegates()
     called_twice()
+    temporary()
     copies()
     values()
     two_inputs()

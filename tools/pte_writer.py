@@ -280,6 +280,9 @@ class Method:
     def integer(self, v):
         return self.add(2, Table({0: ("q", v)}))
 
+    def real(self, v):
+        return self.add(4, Table({0: ("d", v)}))
+
     def boolean(self, v):
         return self.add(3, Table({0: ("?", v)}))
 

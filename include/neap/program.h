@@ -156,8 +156,9 @@ NEAP_API neap_context *neap_handle_context(neap_handle *handle);
 
 /* Runs the method. Inputs are read in place and must stay until it returns. Results: if outputs[i]
  * comes with data, `bytes` of room, the result is copied there (NEAP_EINVAL if it does not fit);
- * if data is NULL, it points afterwards to memory of the handle that the next call rewrites: NULL
- * again before that call, or the pointer counts as room. kind, dtype, shape and bytes are set. NEAP_EINVAL names the input that is wrong; NEAP_ENOMEM names what would do. */
+ * if data is NULL, or what the last execute left there, it points afterwards to memory of the handle
+ * that the next call, a plan too, takes back. kind, dtype, shape and bytes are set. NEAP_EINVAL
+ * names the input that is wrong; NEAP_ENOMEM names what would do. */
 NEAP_API neap_status neap_handle_execute(neap_handle *handle, int n_inputs,
                                          const neap_value *inputs, int n_outputs,
                                          neap_value *outputs);

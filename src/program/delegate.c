@@ -166,12 +166,17 @@ neap_status np_delegate_open(neap_handle *h, const np_pte_delegate *from, np_del
     return NEAP_OK;
 }
 
-void np_delegate_forget(np_delegate *d)
+void np_delegate_release_results(np_delegate *d)
 {
     for (uint32_t i = 0; d->results && i < d->graph->n_output_slots; i++) {
         neap_release(d->results[i].array);
         d->results[i].array = NULL;
     }
+}
+
+void np_delegate_forget(np_delegate *d)
+{
+    np_delegate_release_results(d);
     while (d->traces) {
         np_trace *t = d->traces;
         d->traces = t->next;

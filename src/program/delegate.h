@@ -86,7 +86,9 @@ neap_status np_delegate_run(np_delegate *d, const np_argument *in);
 neap_status np_delegate_plan(np_delegate *d, const np_argument *in, np_dry_run *report);
 /* The active session's buffers, made if they are not yet. */
 neap_status np_delegate_buffers(np_delegate *d, neap_state ***out);
-/* Lets go of every plan and result. */
+/* Lets go of the results, of which others may have references. */
+void np_delegate_release_results(np_delegate *d);
+/* And of every plan. */
 void np_delegate_forget(np_delegate *d);
 /* Fills a buffer's zeros in, forgets what was recorded; of one session. */
 void np_delegate_reset(np_delegate *d, int session);

@@ -353,9 +353,18 @@ static void clear_cache(neap_handle *h)
         neap_context_trim(h->ctx);
 }
 
+/* A pointer that the last call gave is no room: what is there goes with this call. */
+static void take_back(const neap_handle *h, int n, neap_value *outputs)
+{
+    for (int i = 0; i < n && i < (int)h->method->n_outputs; i++)
+        if (outputs[i].data && outputs[i].data == h->values[h->method->outputs[i]].at.data)
+            outputs[i].data = NULL;
+}
+
 neap_status neap_handle_execute(neap_handle *h, int n_inputs, const neap_value *inputs,
                                 int n_outputs, neap_value *outputs)
 {
+    take_back(h, n_outputs, outputs);
     neap_status status = set_values(h, n_inputs, inputs, false);
     if (status == NEAP_OK && n_outputs != (int)h->method->n_outputs)
         status = np_fail(h->ctx, NEAP_EINVAL, "%d outputs, method %s gives %u", n_outputs,

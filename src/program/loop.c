@@ -466,15 +466,6 @@ static bool scan_planned(np_walk *w, const np_node_scan *n, int64_t steps, bool 
 
 /* ---- step by step ------------------------------------------------------------------------------------- */
 
-static bool hold(np_walk *w, neap_array *a)
-{
-    if (!a || !np_grow(w->ctx, NEAP_MEM_GRAPH, &w->held, &w->held_capacity, w->n_held + 1,
-                       sizeof *w->held))
-        return false;
-    w->held[w->n_held++] = neap_retain(a);
-    return true;
-}
-
 static bool one_step(np_walk *w, const np_node_scan *n, int64_t t)
 {
     for (uint32_t i = 0; i < n->originals.n; i++) {
@@ -487,7 +478,7 @@ static bool one_step(np_walk *w, const np_node_scan *n, int64_t t)
     if (!np_walk_chain(w, n->body_chain_idx))
         return false;
     for (uint32_t i = 0; i < n->outputs.n; i++)
-        if (!hold(w, np_get(w, n->outputs.at[i])))
+        if (!np_walk_hold(w, np_get(w, n->outputs.at[i])))
             return false;
     return np_walk_evaluate(w, NULL) && np_walk_sweep(w);
 }

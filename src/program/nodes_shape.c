@@ -42,8 +42,8 @@ NP_BUILD(squeeze)
             return false;
         drop[axis] = true;
     }
-    for (int d = x->rank - 1, rank = x->rank; d >= 0 && x; d--)
-        if (d < rank && drop[d] && x->shape[d] == 1 && x->dynamic_dim != d)
+    for (int d = x->rank - 1; d >= 0 && x; d--)
+        if (drop[d] && x->shape[d] == 1 && x->dynamic_dim != d)
             x = neap_squeeze(x, d);
     return np_put(w, n->out, x);
 }

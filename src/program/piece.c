@@ -133,6 +133,15 @@ bool np_walk_evaluate(np_walk *w, neap_array *also)
     return ok;
 }
 
+bool np_walk_hold(np_walk *w, neap_array *a)
+{
+    if (!a || !np_grow(w->ctx, NEAP_MEM_GRAPH, &w->held, &w->held_capacity, w->n_held + 1,
+                       sizeof *w->held))
+        return false;
+    w->held[w->n_held++] = neap_retain(a);
+    return true;
+}
+
 bool np_walk_sweep(np_walk *w)
 {
     neap_scope_pop(w->ctx);

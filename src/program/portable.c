@@ -105,27 +105,28 @@ static neap_array *build(const np_portable *p, neap_handle *h, const np_pte_inst
     return np_copied(neap_cast(r, out->tensor.dtype));
 }
 
-/* Planned like anything else; a dry run keeps the shape only. */
+/* By a plan of its own, of which nothing is kept; a dry run keeps the shape only. */
 static neap_status evaluate(neap_handle *h, neap_array *a, np_dry_run *report)
 {
+    neap_plan *plan;
     if (!a)
         return h->ctx->status;
-    if (!report) {
-        neap_status status = neap_eval(a);
-        h->stats.evaluations++;
-        return status == NEAP_OK ? status : (h->ctx->status = status);
-    }
-    neap_plan *plan;
     neap_status status = neap_plan_make(h->ctx, 1, &a, 0, NULL, &plan);
     if (status != NEAP_OK)
-        return status;
-    bool ok = np_dry_note(report, h->ctx, plan);
+        return h->ctx->status = status;
     np_buffer *b = plan->buffers[0];
-    atomic_fetch_add(&b->refs, 1);
-    np_array_become_value(a, b);
-    ok = ok && np_dry_keep(report, h->ctx, b);
+    if (!report) {
+        status = neap_plan_run(plan, NULL);
+        h->stats.evaluations++;
+    } else if (!np_dry_note(report, h->ctx, plan) || !np_dry_keep(report, h->ctx, b)) {
+        status = NEAP_ENOMEM;
+    }
+    if (status == NEAP_OK) {
+        atomic_fetch_add(&b->refs, 1);
+        np_array_become_value(a, b);
+    }
     neap_plan_free(plan);
-    return ok ? NEAP_OK : h->ctx->status;
+    return h->ctx->status = status;
 }
 
 neap_status np_portable_run(const np_portable *p, neap_handle *h, const np_pte_instruction *call,

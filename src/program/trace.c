@@ -154,14 +154,6 @@ static void add_trace(np_delegate *d, np_trace *t)
 
 /* ---- replaying -------------------------------------------------------------------------------------- */
 
-static void release_results(np_delegate *d)
-{
-    for (uint32_t i = 0; i < d->graph->n_output_slots; i++) {
-        neap_release(d->results[i].array);
-        d->results[i].array = NULL;
-    }
-}
-
 static void describe(np_argument *r, const neap_array *a)
 {
     r->is_value = false;
@@ -380,14 +372,9 @@ static bool plan_whole(np_walk *w, neap_array **roots)
 static bool finish_pieces(np_walk *w, neap_array **roots)
 {
     const np_mlx_graph *g = w->g;
-    for (uint32_t i = 0; i < g->n_output_slots; i++) {
-        if (!roots[i])
-            continue;
-        if (!np_grow(w->ctx, NEAP_MEM_GRAPH, &w->held, &w->held_capacity, w->n_held + 1,
-                     sizeof *w->held))
+    for (uint32_t i = 0; i < g->n_output_slots; i++)
+        if (roots[i] && !np_walk_hold(w, roots[i]))
             return false;
-        w->held[w->n_held++] = neap_retain(roots[i]);
-    }
     for (uint32_t t = np_first_input(g); t < g->n_tensors; t++) { /* nobody reads them any more */
         neap_release(w->tensors[t].array);
         w->tensors[t].array = NULL;
@@ -462,7 +449,7 @@ static np_walk walk_of(np_delegate *d, np_dry_run *report)
 
 neap_status np_delegate_run(np_delegate *d, const np_argument *in)
 {
-    release_results(d);
+    np_delegate_release_results(d);
     np_trace *t = find_trace(d, in, false);
     if (let_others_go(d, t) != NEAP_OK)
         return d->ctx->status;
@@ -509,7 +496,7 @@ static neap_status plan_one_way(np_delegate *d, const np_argument *in, np_dry_ru
 neap_status np_delegate_plan(np_delegate *d, const np_argument *in, np_dry_run *report)
 {
     bool met_unknown = false;
-    release_results(d);
+    np_delegate_release_results(d);
     np_trace *t = find_trace(d, in, true);
     if (let_others_go(d, t) != NEAP_OK)
         return d->ctx->status;
@@ -520,7 +507,7 @@ neap_status np_delegate_plan(np_delegate *d, const np_argument *in, np_dry_run *
     neap_status status = plan_one_way(d, in, report, false, &met_unknown);
     if (status != NEAP_OK || !met_unknown)
         return status;
-    release_results(d); /* the other branch: the larger one counts */
+    np_delegate_release_results(d); /* the other branch: the larger one counts */
     return plan_one_way(d, in, report, true, &met_unknown);
 }
 
@@ -550,11 +537,8 @@ static bool evaluate_constants(np_walk *w)
         if (a == w->d->constants[i])
             continue;
         a = neap_contiguous(a);
-        if (!np_put(w, (int32_t)i, a) ||
-            !np_grow(w->ctx, NEAP_MEM_GRAPH, &w->held, &w->held_capacity, w->n_held + 1,
-                     sizeof *w->held))
+        if (!np_put(w, (int32_t)i, a) || !np_walk_hold(w, a))
             return false;
-        w->held[w->n_held++] = neap_retain(a);
     }
     for (uint32_t t = np_first_temp(w->g); t < w->g->n_tensors; t++) {
         neap_release(w->tensors[t].array);

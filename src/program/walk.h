@@ -94,6 +94,8 @@ bool np_node_axis(np_walk *w, const neap_array *x, int64_t axis, int *out);
 bool np_walk_chain(np_walk *w, uint32_t chain);
 /* Evaluates what is alive, and `also` (may be NULL), which becomes a value. */
 bool np_walk_evaluate(np_walk *w, neap_array *also);
+/* Keeps an array, to be evaluated with what is alive; NULL returns false. */
+bool np_walk_hold(np_walk *w, neap_array *a);
 /* Lets go of every array that no slot holds; for callers that hold none themselves. */
 bool np_walk_sweep(np_walk *w);
 bool np_walk_scan(np_walk *w, const np_node_scan *n);

@@ -65,9 +65,7 @@ static void check_measured(const program_case *c, int64_t threshold)
         }
         neap_execution_plan plan = plan_of(&t, call);
         run_call(t.handle, c, k);
-        /* Of an operator outside the delegates a page more may be planned. */
-        uint64_t slack = !strcmp(c->name, "copy_") ? 4096 : 0;
-        if (peak(t.ctx) > plan.planned_peak_bytes || peak(t.ctx) + slack < plan.planned_peak_bytes)
+        if (peak(t.ctx) != plan.planned_peak_bytes)
             fail_msg("%s, call %d, threshold %lld: planned %llu, measured %llu", c->name, k + 1,
                      (long long)threshold, (unsigned long long)plan.planned_peak_bytes,
                      (unsigned long long)peak(t.ctx));
