@@ -14,6 +14,7 @@ option(NEAP_BUILD_TESTS "build the tests (needs cmocka, jansson)" ${PROJECT_IS_T
 option(NEAP_BUILD_BENCH "build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(NEAP_BUILD_COMMAND "build the command neap (needs popt, jansson)" ON)
 option(NEAP_FUZZ "build the fuzz targets with libFuzzer (needs clang)" OFF)
+set(NEAP_KERNELS "all" CACHE STRING "all | base: without those for newer processors (quicker to build)")
 set(NEAP_SANITIZE "" CACHE STRING "address,undefined | thread | memory")
 
 # neap_with(NAME module use): an optional dependency, found by pkg-config. NEAP_WITH_NAME is AUTO

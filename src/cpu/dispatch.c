@@ -6,13 +6,13 @@
 #include "cpu/kernels.h"
 
 extern const np_kernels np_kernels_base;
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(NP_BASE_KERNELS_ONLY)
 extern const np_kernels np_kernels_avx2, np_kernels_avx512;
 #endif
 
 const np_kernels *const *np_kernels_available(void)
 {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(NP_BASE_KERNELS_ONLY)
     static const np_kernels *const all[] = {&np_kernels_avx512, &np_kernels_avx2, &np_kernels_base,
                                             NULL};
     np_cpu_features f = np_cpu_features_read();
