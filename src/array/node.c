@@ -65,7 +65,7 @@ void np_buffer_release(np_buffer *b)
         np_free_pages(b->ctx, b->category, b->data, b->bytes);
     else if (!b->borrowed)
         np_free(b->ctx, b->category, b->data, b->bytes);
-    else if (b->release)
+    if (b->release)
         b->release(b->user);
     np_free(b->ctx, NEAP_MEM_GRAPH, b, sizeof *b);
 }

@@ -55,6 +55,27 @@ void np_ledger_init(np_ledger *l, np_ledger *parent, uint64_t limit)
 
 /* ---- counters: every change goes up the chain of parents ------------------------------------ */
 
+static void by_category(const np_ledger *l, uint64_t out[NEAP_MEM_CATEGORIES])
+{
+    for (int i = 0; i < NEAP_MEM_CATEGORIES; i++)
+        out[i] = l->now.active[i] + l->now.idle[i];
+}
+
+static void note_peak(np_ledger *l)
+{
+    uint64_t imagined = l->imagined.active + l->imagined.idle;
+    if (l->now.held > l->peak) {
+        l->peak = l->now.held;
+        by_category(l, l->peak_by_category);
+    }
+    if (imagined && l->now.held + imagined > l->imagined.peak) {
+        l->imagined.peak = l->now.held + imagined;
+        l->imagined.slabs = l->now.slabs;
+        by_category(l, l->imagined.by_category);
+        l->imagined.by_category[NEAP_MEM_ACTIVATIONS] += imagined;
+    }
+}
+
 static void add(np_ledger *l, int64_t held, np_category c, int64_t active, int64_t idle)
 {
     for (; l; l = l->parent) {
@@ -62,11 +83,7 @@ static void add(np_ledger *l, int64_t held, np_category c, int64_t active, int64
         l->now.held += (uint64_t)held;
         l->now.active[c] += (uint64_t)active;
         l->now.idle[c] += (uint64_t)idle;
-        if (l->now.held > l->peak) {
-            l->peak = l->now.held;
-            for (int i = 0; i < NEAP_MEM_CATEGORIES; i++)
-                l->peak_by_category[i] = l->now.active[i] + l->now.idle[i];
-        }
+        note_peak(l);
         pthread_mutex_unlock(&l->lock);
     }
 }
@@ -95,14 +112,20 @@ static np_ledger *hold(np_ledger *l, uint64_t bytes, np_category c, bool idle)
     }
     for (np_ledger *p = l; p; p = p->parent) { /* only what was granted can be a peak */
         pthread_mutex_lock(&p->lock);
-        if (p->now.held > p->peak) {
-            p->peak = p->now.held;
-            for (int i = 0; i < NEAP_MEM_CATEGORIES; i++)
-                p->peak_by_category[i] = p->now.active[i] + p->now.idle[i];
-        }
+        note_peak(p);
         pthread_mutex_unlock(&p->lock);
     }
     return NULL;
+}
+
+void np_ledger_imagine(np_ledger *l, int64_t active, int64_t idle)
+{
+    for (; l; l = l->parent) {
+        pthread_mutex_lock(&l->lock);
+        l->imagined.active += (uint64_t)active;
+        l->imagined.idle += (uint64_t)idle;
+        pthread_mutex_unlock(&l->lock);
+    }
 }
 
 void np_ledger_map(np_ledger *l, int64_t bytes)

@@ -33,6 +33,11 @@ typedef struct np_ledger {
     uint64_t limit; /* UINT64_MAX: none */
     uint64_t peak;
     uint64_t peak_by_category[NEAP_MEM_CATEGORIES];
+    struct { /* what a dry run would hold beside what is held, and the peak of both */
+        uint64_t active, idle; /* activations */
+        uint64_t peak, slabs;
+        uint64_t by_category[NEAP_MEM_CATEGORIES];
+    } imagined;
     np_counters now;
     int64_t fail_countdown;                 /* testing: allocation number that fails; 0 = off */
     struct np_chunk *open[NP_SLAB_CLASSES]; /* chunks with a free slot */
@@ -48,6 +53,8 @@ void np_ledger_map(np_ledger *ledger, int64_t bytes);
 uint64_t np_ledger_rounded(uint64_t bytes);
 uint64_t np_ledger_held(np_ledger *ledger);
 uint64_t np_ledger_slabs(np_ledger *ledger);
+/* Books activations that a dry run would hold: no bytes, and no part of the measured peak. */
+void np_ledger_imagine(np_ledger *ledger, int64_t active, int64_t idle);
 
 /* Allocation for a context: NULL on failure, with NEAP_ENOMEM stored in ctx (needed, held, limit).
  * A size of 0 gives a valid 64-byte block. */

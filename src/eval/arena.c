@@ -13,7 +13,7 @@ static void let_go(neap_context *ctx, np_engine *e)
     e->bytes = 0;
 }
 
-static void trim(neap_context *ctx)
+void np_arena_trim(neap_context *ctx)
 {
     np_engine *e = ctx->slot[NP_SLOT_ARENA];
     if (e && !e->in_use)
@@ -35,7 +35,7 @@ np_engine *np_engine_of(neap_context *ctx)
         e->stats.size = sizeof e->stats;
         ctx->slot[NP_SLOT_ARENA] = e;
         ctx->slot_free[NP_SLOT_ARENA] = free_engine;
-        ctx->slot_trim = trim;
+        ctx->slot_trim = np_arena_trim;
     }
     return ctx->slot[NP_SLOT_ARENA];
 }

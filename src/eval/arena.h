@@ -13,6 +13,9 @@ typedef struct np_engine {
     neap_eval_stats stats;
 } np_engine;
 
+/* Gives it back while no plan runs. */
+void np_arena_trim(neap_context *ctx);
+
 np_engine *np_engine_of(neap_context *ctx); /* made at first use; NULL: no memory */
 uint8_t *np_arena_base(neap_context *ctx);
 /* Held bytes that growing to `bytes` adds. */

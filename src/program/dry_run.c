@@ -31,32 +31,57 @@ static bool see(void *user, const neap_plan_alive *a)
     return v->ok;
 }
 
-/* Values that were let go since are counted no more. */
-static uint64_t kept_bytes(np_dry_run *r)
+/* Counted on the ledger as long as it lives, so that what planning takes meanwhile comes on top. */
+typedef struct np_dry_value {
+    struct np_dry_value *next, **at;
+    np_buffer *buffer;
+} np_dry_value;
+
+static void forget(np_dry_value *v)
 {
-    uint64_t bytes = 0;
-    size_t n = 0;
-    for (size_t i = 0; i < r->n_fakes; i++) {
-        np_buffer *b = r->fakes[i];
-        if (atomic_load(&b->refs) == 1) {
-            np_buffer_release(b);
-            continue;
-        }
-        bytes += np_pages(b->bytes);
-        r->fakes[n++] = b;
-    }
-    r->n_fakes = n;
-    return bytes;
+    neap_context *ctx = v->buffer->ctx;
+    np_ledger_imagine(&ctx->ledger, -(int64_t)np_pages(v->buffer->bytes), 0);
+    v->buffer->release = NULL;
+    *v->at = v->next;
+    if (v->next)
+        v->next->at = v->at;
+    np_free(ctx, NEAP_MEM_GRAPH, v, sizeof *v);
 }
 
-bool np_dry_keep(np_dry_run *r, neap_context *ctx, np_buffer *fake)
+static void let_go(void *user)
 {
-    if (!np_grow(ctx, NEAP_MEM_GRAPH, &r->fakes, &r->fakes_capacity, r->n_fakes + 1,
-                 sizeof *r->fakes))
+    forget(user);
+}
+
+bool np_dry_keep(np_dry_run *r, neap_context *ctx, np_buffer *b)
+{
+    if (b->release)
+        return true; /* it is counted */
+    np_dry_value *v = np_alloc(ctx, NEAP_MEM_GRAPH, sizeof *v);
+    if (!v)
         return false;
-    atomic_fetch_add(&fake->refs, 1);
-    r->fakes[r->n_fakes++] = fake;
+    *v = (np_dry_value){.next = r->values, .at = &r->values, .buffer = b};
+    if (v->next)
+        v->next->at = &v->next;
+    r->values = v;
+    b->release = let_go;
+    b->user = v;
+    np_ledger_imagine(&ctx->ledger, (int64_t)np_pages(b->bytes), 0);
     return true;
+}
+
+void np_dry_drop(np_dry_run *r, neap_context *ctx, const np_buffer *b)
+{
+    uint64_t pages = np_pages(b->bytes);
+    r->gone += pages;
+    np_ledger_imagine(&ctx->ledger, -(int64_t)pages, 0);
+}
+
+void np_dry_trim(np_dry_run *r, neap_context *ctx)
+{
+    np_arena_trim(ctx);
+    np_ledger_imagine(&ctx->ledger, 0, -(int64_t)r->idle);
+    r->arena = r->idle = 0;
 }
 
 static uint64_t output_pages(const neap_plan *p)
@@ -84,9 +109,11 @@ bool np_dry_note(np_dry_run *r, neap_context *ctx, neap_plan *plan)
     r->plan_seconds += info.plan_seconds;
     uint64_t arena = info.arena_bytes ? np_pages(info.arena_bytes) : 0;
     r->arena = arena > r->arena ? arena : r->arena;
-    uint64_t kept = kept_bytes(r), outputs = output_pages(plan);
+    uint64_t kept = ctx->ledger.imagined.active, outputs = output_pages(plan);
     uint64_t grown = np_arena_growth(ctx, r->arena); /* what the context has of it is held already */
     uint64_t held = m.active + m.cached + kept + outputs + grown + info.state_bytes;
+    np_ledger_imagine(&ctx->ledger, 0, (int64_t)(grown - r->idle));
+    r->idle = grown;
     uint64_t slabs = np_dry_slabs(r);
     if (held - slabs <= r->peak - r->slabs)
         return true;
@@ -111,9 +138,9 @@ bool np_dry_note(np_dry_run *r, neap_context *ctx, neap_plan *plan)
 
 void np_dry_free(np_dry_run *r, neap_context *ctx)
 {
-    for (size_t i = 0; i < r->n_fakes; i++)
-        np_buffer_release(r->fakes[i]);
-    np_free(ctx, NEAP_MEM_GRAPH, r->fakes, r->fakes_capacity * sizeof *r->fakes);
+    while (r->values)
+        forget(r->values);
+    np_ledger_imagine(&ctx->ledger, (int64_t)r->gone, -(int64_t)r->idle);
     np_free(ctx, NEAP_MEM_GRAPH, r->alive, r->alive_capacity * sizeof *r->alive);
     memset(r, 0, sizeof *r);
 }

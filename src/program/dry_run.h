@@ -11,7 +11,9 @@ typedef struct np_dry_alive {
 
 typedef struct np_dry_run {
     const neap_context *root; /* whose ledger the peak is of */
-    uint64_t arena; /* the largest so far: it stays from plan to plan */
+    uint64_t arena; /* the largest so far: it stays from plan to plan of a walk */
+    uint64_t idle;  /* of it, imagined */
+    uint64_t gone;  /* of held bytes, let go in a run */
     uint64_t peak;  /* of held bytes */
     uint64_t slabs; /* what of it were slabs: they stay, so the last number of them counts */
     uint64_t by_category[NEAP_MEM_CATEGORIES]; /* then */
@@ -19,8 +21,7 @@ typedef struct np_dry_run {
     neap_plan_info info;
     int64_t steps, evaluations;
     double plan_seconds;
-    np_buffer **fakes; /* evaluated values without bytes; retained */
-    size_t n_fakes, fakes_capacity;
+    struct np_dry_value *values; /* evaluated, without bytes */
     np_dry_alive *alive; /* at the peak */
     size_t n_alive, alive_capacity;
 } np_dry_run;
@@ -29,6 +30,10 @@ typedef struct np_dry_run {
 bool np_dry_note(np_dry_run *r, neap_context *ctx, neap_plan *plan);
 /* A value that would have bytes from now on. */
 bool np_dry_keep(np_dry_run *r, neap_context *ctx, np_buffer *fake);
+/* A value with bytes that would be gone from now on. */
+void np_dry_drop(np_dry_run *r, neap_context *ctx, const np_buffer *b);
+/* The arena is given back. */
+void np_dry_trim(np_dry_run *r, neap_context *ctx);
 uint64_t np_dry_slabs(const np_dry_run *r); /* now */
 void np_dry_free(np_dry_run *r, neap_context *ctx);
 

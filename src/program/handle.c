@@ -388,12 +388,25 @@ static void tell_plan(const np_dry_run *r, neap_execution_plan *plan)
     neap_memory_info m = NEAP_MEMORY_INFO_INIT;
     neap_context_memory(r->root, &m);
     full.held_bytes = m.active + m.cached;
-    uint64_t late = np_dry_slabs(r) - r->slabs;
-    bool before = m.peak > r->peak + late;
-    full.planned_peak_bytes = full.least_bytes = before ? m.peak : r->peak + late;
-    memcpy(full.by_category, before ? m.peak_by_category : r->by_category,
-           sizeof full.by_category);
-    full.by_category[NEAP_MEM_HOST] += before ? 0 : late;
+    const np_ledger *l = &r->root->ledger;
+    uint64_t slabs = np_dry_slabs(r), late = slabs - r->slabs;
+    uint64_t between = l->imagined.peak; /* while a piece was planned beside what others left */
+    if (between && slabs > l->imagined.slabs)
+        between += slabs - l->imagined.slabs;
+    uint64_t run = r->peak + late;
+    full.planned_peak_bytes = run;
+    memcpy(full.by_category, r->by_category, sizeof full.by_category);
+    full.by_category[NEAP_MEM_HOST] += late;
+    if (between > run) {
+        full.planned_peak_bytes = between;
+        memcpy(full.by_category, l->imagined.by_category, sizeof full.by_category);
+        full.by_category[NEAP_MEM_HOST] += between - l->imagined.peak;
+    }
+    if (m.peak > full.planned_peak_bytes) {
+        full.planned_peak_bytes = m.peak;
+        memcpy(full.by_category, m.peak_by_category, sizeof full.by_category);
+    }
+    full.least_bytes = full.planned_peak_bytes;
     full.arena_bytes = r->info.arena_bytes;
     full.scratch_bytes = r->info.scratch_bytes;
     full.largest_live_bytes = r->info.largest_live_bytes;
@@ -407,6 +420,7 @@ static void tell_plan(const np_dry_run *r, neap_execution_plan *plan)
 
 static neap_status dry_run(neap_handle *h, int n_inputs, const neap_value *inputs, np_dry_run *r)
 {
+    memset(&h->program->ctx->ledger.imagined, 0, sizeof h->program->ctx->ledger.imagined);
     neap_status status = set_values(h, n_inputs, inputs, true);
     return status == NEAP_OK ? np_method_run(h, r) : status;
 }

@@ -70,6 +70,7 @@ neap_status np_method_state_find(neap_handle *h);
 /* Sets the value to what the session's state holds. */
 bool np_method_state_set(neap_handle *h, uint32_t value);
 /* What it holds from now on. */
+void np_method_state_pretend(neap_handle *h, uint32_t value, np_dry_run *report);
 bool np_method_state_keep(neap_handle *h, uint32_t value, neap_array *a);
 void np_method_state_drop(neap_handle *h, int session);
 void np_method_state_free(neap_handle *h);

@@ -64,13 +64,32 @@ static neap_array *start(neap_handle *h, uint32_t value)
     return NULL;
 }
 
+/* Whole pages from the first call on, as the results that come after it have. */
+static neap_array *paged(neap_array *a)
+{
+    if (!a)
+        return NULL;
+    np_buffer *from = a->buffer;
+    np_buffer *b = np_buffer_reserve(a->ctx, NEAP_MEM_ACTIVATIONS, from->bytes);
+    if (!b)
+        return NULL;
+    if (np_buffer_fill(b) != NEAP_OK) {
+        np_buffer_release(b);
+        return NULL;
+    }
+    memcpy(b->data, from->data, from->bytes);
+    a->buffer = b;
+    np_buffer_release(from);
+    return a;
+}
+
 bool np_method_state_set(neap_handle *h, uint32_t value)
 {
     neap_array **kept = states(h);
     if (!kept)
         return false;
     if (!kept[value] && neap_scope_push(h->ctx) == NEAP_OK) {
-        kept[value] = neap_retain(start(h, value));
+        kept[value] = neap_retain(paged(start(h, value)));
         neap_scope_pop(h->ctx);
     }
     if (!kept[value])
@@ -88,6 +107,14 @@ bool np_method_state_keep(neap_handle *h, uint32_t value, neap_array *a)
     neap_release(kept[value]);
     kept[value] = a;
     return true;
+}
+
+/* In a dry run the old one stays, and is counted as gone. */
+void np_method_state_pretend(neap_handle *h, uint32_t value, np_dry_run *report)
+{
+    neap_array **kept = states(h), *old = kept ? kept[value] : NULL;
+    if (old && h->values[value].array == old)
+        np_dry_drop(report, h->ctx, old->buffer);
 }
 
 void np_method_state_drop(neap_handle *h, int session)

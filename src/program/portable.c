@@ -142,6 +142,8 @@ neap_status np_portable_run(const np_portable *p, neap_handle *h, const np_pte_i
     neap_array *a = build(p, h, call);
     status = evaluate(h, a, report);
     if (status == NEAP_OK) {
+        if (p->into_first && report)
+            np_method_state_pretend(h, (uint32_t)to, report);
         np_method_value_set(&h->values[to], a);
         if (p->into_first && !report && !np_method_state_keep(h, (uint32_t)to, a))
             status = h->ctx->status;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "eval/arena.h"
 #include "eval/run.h"
 #include "eval/scan.h"
 #include "ops/support.h"
@@ -457,6 +458,7 @@ neap_status np_delegate_run(np_delegate *d, const np_argument *in)
         d->h->stats.plan_hits++;
         return replay(d, t, in);
     }
+    np_arena_trim(d->ctx); /* not held beside what planning takes, in no call */
     np_walk w = walk_of(d, NULL);
     if (!attempt(&w, in))
         return d->ctx->status;
@@ -479,6 +481,7 @@ static neap_status note_whole(np_delegate *d, np_dry_run *report)
 static neap_status plan_one_way(np_delegate *d, const np_argument *in, np_dry_run *report, bool guess,
                                 bool *met_unknown)
 {
+    np_dry_trim(report, d->ctx);
     np_walk w = walk_of(d, report);
     w.guess = guess;
     if (!attempt(&w, in))

@@ -40,6 +40,8 @@ one_case $pte/two_inputs.pte -i "$w/x.npy" -i "$w/y.npy"
 one_case $pte/state_view_add.pte -i "$w/pair.npy" --call -i "$w/pair.npy"
 one_case $pte/state_updates.pte -i "$w/two.npy" --calls 3
 one_case $pte/th15_init9.pte -i "$w/flat.npy"
+one_case $pte/copy_.pte -i "$w/two.npy"
+one_case $pte/copy_.pte -i "$w/two.npy" --calls 3
 
 # Shapes: of files, of --shape, else the largest.
 must 0 plan run $pte/two_inputs.pte --json
