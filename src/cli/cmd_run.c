@@ -1,4 +1,5 @@
 /* cmd_run.c - `neap run` and `neap plan run`: one method of a program, on tensors from files. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,8 +147,9 @@ static bool read_shape(const char *text, neap_value *out)
         char *end;
         if (out->rank == NEAP_MAX_RANK || *text < '0' || *text > '9')
             return false;
+        errno = 0;
         out->shape[out->rank++] = strtoll(text, &end, 10);
-        if (*end && (*end != ',' || !end[1]))
+        if (errno || (*end && (*end != ',' || !end[1])))
             return false;
         text = *end ? end + 1 : end;
     }
@@ -172,6 +174,10 @@ static int check_shapes(const cli_settings *s)
 static int add_missing(run *r, call *c)
 {
     const int inputs = neap_program_inputs(r->p.program, r->p.method);
+    for (int i = 0; i < r->settings->shapes.count; i++)
+        if (strtol(r->settings->shapes.at[i].text, NULL, 10) >= inputs)
+            return cli_usage("--shape %s: the method has %d inputs, counted from 0",
+                             r->settings->shapes.at[i].text, inputs);
     for (int i = c->own.count; i < inputs; i++) {
         neap_value value;
         if (neap_program_input(r->p.program, r->p.method, i, &value) != NEAP_OK)

@@ -108,9 +108,8 @@ static bool read_list(const char *text, double low, double high, cli_list *out)
 static bool read_real(const char *text, double *out)
 {
     char *stop;
-    errno = 0;
-    *out = strtod(text, &stop);
-    return stop != text && *stop == '\0' && errno == 0 && isfinite(*out);
+    *out = strtod(text, &stop); /* too large is infinite, too small is 0 or nearly */
+    return stop != text && *stop == '\0' && isfinite(*out);
 }
 
 /* ---- one option --------------------------------------------------------------------------- */

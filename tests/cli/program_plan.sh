@@ -52,7 +52,9 @@ must 0 plan run $pte/scan_last_axis.pte
 grep -Eq '^planned peak +[0-9.]+ MiB +[0-9]+ bytes$' "$w/out" || fault "plan: $(cat "$w/out")"
 grep -Eq '^least budget +[0-9.]+ MiB +[0-9]+ bytes' "$w/out" || fault "plan: least budget"
 refused 1 'neap: input 0: dimension 1 has 7, expected at most 6' plan run $pte/scan_last_axis.pte --shape 0=2,7
-for shape in 0 0: =3 0=a 0=1, 0=,1 x=1 -1=2; do
+refused 2 'neap: --shape 1=2: the method has 1 inputs, counted from 0' \
+    plan run $pte/scan_last_axis.pte --shape 1=2
+for shape in 0 0: =3 0=a 0=1, 0=,1 x=1 -1=2 0=18446744073709551616; do
     refused 2 "neap: --shape $shape: expected INPUT=N,N... with whole numbers, at most 8" \
         plan run $pte/scan_last_axis.pte --shape "$shape"
 done
