@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${1:?a python that has torch} program=${2:?encoder.pte} threads=${3:-2} rounds=${4:-3}
-bench=build/release/bench/bench_program
+bench=${NEAP_BENCH:-build/release/bench/bench_program}
 ours=() theirs=()
 for ((i = 0; i < rounds; i++)); do
     theirs+=("$("$python" bench/peer_whisper.py "$threads" 3)")

@@ -372,7 +372,13 @@ void *np_alloc_pages(neap_context *ctx, np_category c, uint64_t bytes)
                 (unsigned long long)bytes, neap_memory_category_name(c));
         return NULL;
     }
-    return alloc_whole(ctx, c, np_pages(bytes));
+    void *p = alloc_whole(ctx, c, np_pages(bytes));
+#ifdef MADV_POPULATE_WRITE
+    /* An arena or a result is written at once: its pages together cost less than one by one. */
+    if (p && c == NEAP_MEM_ACTIVATIONS)
+        madvise(p, np_pages(bytes), MADV_POPULATE_WRITE);
+#endif
+    return p;
 }
 
 void np_free_pages(neap_context *ctx, np_category c, void *p, uint64_t bytes)
