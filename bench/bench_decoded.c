@@ -9,14 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
 
 #include "base/context.h"
 #include "base/threads.h"
 #include "cpu/kernels.h"
+#include "measure.h"
 
-enum { LANES = 2, PIECE = 1 << 20, SAMPLES = 8192, ROUNDS = 20 };
+enum { LANES = 2, PIECE = 1 << 20, ROUNDS = 20 };
 
 static const struct coding {
     const char *name;
@@ -34,40 +33,6 @@ static const struct coding {
     {"bf16", NP_CODING_FLOAT, NEAP_BF16, 0, 0},      {"f32", NP_CODING_FLOAT, NEAP_F32, 0, 0},
 };
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void *pages(size_t bytes)
-{
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) {
-        fprintf(stderr, "bench_decoded: no memory for %zu bytes\n", bytes);
-        exit(1);
-    }
-    return p;
-}
-
-typedef struct samples {
-    double t[SAMPLES];
-    int n;
-} samples;
-
-static int by_time(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double fastest_tenth(samples *s)
-{
-    qsort(s->t, (size_t)s->n, sizeof *s->t, by_time);
-    return s->t[s->n / 10];
-}
-
 typedef struct bench {
     const np_kernels *kernels;
     np_pool *pool[LANES + 1];
@@ -80,30 +45,6 @@ typedef struct bench {
 
 /* ---- the limit ------------------------------------------------------------------------------- */
 
-typedef struct area {
-    const uint8_t *data;
-    size_t bytes;
-    volatile uint64_t sink;
-} area;
-
-typedef uint64_t words __attribute__((vector_size(16)));
-
-static void read_task(void *arg, int lane, int lanes)
-{
-    area *a = arg;
-    int64_t begin, end;
-    np_share((int64_t)a->bytes / 64, 64, lane, lanes, &begin, &end);
-    words s[4] = {{0}};
-    const words *p = (const words *)(const void *)a->data;
-    for (int64_t i = begin; i < end; i++) {
-        __builtin_prefetch((const char *)(p + 4 * i) + 4096);
-        for (int j = 0; j < 4; j++)
-            s[j] ^= p[4 * i + j];
-    }
-    s[0] ^= s[1] ^ s[2] ^ s[3];
-    a->sink += s[0][0];
-}
-
 static void measure_bandwidth(bench *b)
 {
     static samples all;
@@ -113,7 +54,7 @@ static void measure_bandwidth(bench *b)
             area a = {b->data + at, PIECE, 0};
             double start = seconds();
             np_pool_run(b->pool[lanes], read_task, &a);
-            all.t[all.n++] = seconds() - start;
+            sample(&all, seconds() - start);
         }
         b->bandwidth[lanes] = PIECE / fastest_tenth(&all) * 1e-9;
         printf("%s: read %d thread(s): %.1f GB/s\n", b->kernels->isa, lanes, b->bandwidth[lanes]);
@@ -156,7 +97,7 @@ static double vector_time(bench *b, const struct coding *c, int64_t n, int64_t k
                                     .x_dtype = NEAP_F32, .y_dtype = NEAP_F32};
             double start = seconds();
             b->kernels->decoded->product(&a, false, NULL, b->pool[lanes]);
-            all.t[all.n++] = seconds() - start;
+            sample(&all, seconds() - start);
         }
     return fastest_tenth(&all);
 }

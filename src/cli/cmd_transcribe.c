@@ -1,12 +1,12 @@
 /* cmd_transcribe.c - `neap transcribe` and `neap plan transcribe`: the text of a recording. */
 #include <inttypes.h>
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <neap/audio.h>
 
 #include "cli/audio_file.h"
+#include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/plan_report.h"
 #include "cli/speech_text.h"
@@ -66,25 +66,10 @@ static int threads_of(const cli_settings *s)
 
 /* ---- the run ------------------------------------------------------------------------------ */
 
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int signal)
-{
-    (void)signal;
-    interrupted = 1;
-}
-
-/* A first Ctrl-C ends the text after this window, a second one the process. */
-static void watch_interrupt(void)
-{
-    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESETHAND | SA_RESTART};
-    sigaction(SIGINT, &action, NULL);
-}
-
 static int64_t read_sound(void *user, float *samples, int64_t count)
 {
     transcription *t = user;
-    if (interrupted)
+    if (cli_interrupted())
         return -1;
     const int64_t n = cli_audio_read(t->audio, samples, count);
     t->audio_failed |= n < 0;
@@ -94,7 +79,7 @@ static int64_t read_sound(void *user, float *samples, int64_t count)
 static bool show(void *user, const neap_speech_window *window)
 {
     transcription *t = user;
-    return cli_speech_add(&t->text, window) && !interrupted;
+    return cli_speech_add(&t->text, window) && !cli_interrupted();
 }
 
 static void summarise(const transcription *t)
@@ -117,7 +102,7 @@ static int finish_run(transcription *t, neap_status status)
         return cli_context_failed(t->ctx);
     if (t->audio_failed)
         return CLI_FAILED;
-    t->stats.interrupted = interrupted && t->result.stopped;
+    t->stats.interrupted = cli_interrupted() && t->result.stopped;
     const int exit = cli_speech_end(&t->text, t->result.seconds);
     if (exit != CLI_DONE)
         return exit;
@@ -145,7 +130,7 @@ static int run(transcription *t)
         fprintf(stderr, "neap: planned peak %s (%" PRIu64 " bytes), held while %s runs, %d threads\n",
                 cli_mib(t->info.planned_peak_bytes).text, t->info.planned_peak_bytes,
                 t->info.peak_program, threads_of(t->settings));
-    watch_interrupt();
+    cli_watch_interrupt();
     return finish_run(t, neap_transcribe(t->transcriber, &o, &t->result));
 }
 

@@ -2,27 +2,12 @@
  * and programs alike. */
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/interrupt.h"
 #include "cli/npy_rows.h"
 #include "cli/task.h"
-
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int signal)
-{
-    (void)signal;
-    interrupted = 1;
-}
-
-/* A first Ctrl-C ends the text, a second one the process. */
-static void watch_interrupt(void)
-{
-    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESETHAND | SA_RESTART};
-    sigaction(SIGINT, &action, NULL);
-}
 
 typedef struct output {
     bool tokens;
@@ -45,7 +30,7 @@ static bool on_token(void *user, int32_t id, const char *text, size_t length, co
         printf("%s%" PRId32, out->count++ ? "," : "[", id);
     if ((fflush(stdout) != 0 || ferror(stdout)) && !out->error)
         out->error = errno;
-    return !out->error && !interrupted;
+    return !out->error && !cli_interrupted();
 }
 
 static void end_text(output *out)
@@ -90,7 +75,7 @@ static int finish_output(cli_task *t, neap_context *ctx, output *out, neap_statu
     if (exit != CLI_DONE)
         return exit;
     t->stats.generated = true;
-    t->stats.interrupted = interrupted && t->stats.result.finish == NEAP_FINISH_CALLER;
+    t->stats.interrupted = cli_interrupted() && t->stats.result.finish == NEAP_FINISH_CALLER;
     if (!t->settings->quiet)
         summarise(t);
     return t->stats.interrupted ? CLI_INTERRUPTED : CLI_DONE;
@@ -108,6 +93,6 @@ int cli_print_text(cli_task *t, neap_context *ctx, cli_generator generate, void 
     o.sampler = t->sampler;
     o.on_token = on_token;
     o.user = &out;
-    watch_interrupt();
+    cli_watch_interrupt();
     return finish_output(t, ctx, &out, generate(user, &o, &t->stats.result));
 }

@@ -219,13 +219,6 @@ neap_array *neap_take_along_axis(neap_array *x, neap_array *indices, int axis)
 
 /* ---- scatter_add ----------------------------------------------------------------------------- */
 
-static bool scatter_add_infer(neap_array *out)
-{
-    np_infer_like(out, out->in[0]);
-    out->dtype = out->in[0]->dtype;
-    return true;
-}
-
 #define ADD(name, type, operator)                                                          \
     static void add_##name(void *to, int64_t to_step, const void *from, int64_t from_step, \
                            const int64_t *at, int64_t n)                                   \
@@ -265,7 +258,7 @@ static neap_status scatter_add_run(const np_call *c)
 const np_op np_op_scatter_add = {.name = "scatter_add",
                                  .arity = 3,
                                  .overwrites = 1,
-                                 .infer = scatter_add_infer,
+                                 .infer = np_infer_same,
                                  .run = scatter_add_run};
 
 /* 16-bit floats add up in f32: what falls on one element is rounded once. */

@@ -5,13 +5,6 @@
 
 /* ---- contiguous ----------------------------------------------------------------------------- */
 
-static bool contiguous_infer(neap_array *out)
-{
-    np_infer_like(out, out->in[0]);
-    out->dtype = out->in[0]->dtype;
-    return true;
-}
-
 static void copy_operand(const np_call *c, const np_operand *from, void *to,
                          const int64_t *to_strides)
 {
@@ -28,7 +21,7 @@ static neap_status contiguous_run(const np_call *c)
     return NEAP_OK;
 }
 
-const np_op np_op_contiguous = {.name = "contiguous", .arity = 1, .infer = contiguous_infer,
+const np_op np_op_contiguous = {.name = "contiguous", .arity = 1, .infer = np_infer_same,
                                 .run = contiguous_run};
 
 neap_array *np_copied(neap_array *x)
@@ -147,13 +140,6 @@ typedef struct np_slice_update_attr {
     int64_t strides[NEAP_MAX_RANK];
 } np_slice_update_attr;
 
-static bool slice_update_infer(neap_array *out)
-{
-    np_infer_like(out, out->in[0]);
-    out->dtype = out->in[0]->dtype;
-    return true;
-}
-
 static neap_status slice_update_run(const np_call *c)
 {
     const np_slice_update_attr *attr = c->attr;
@@ -165,7 +151,7 @@ static neap_status slice_update_run(const np_call *c)
 }
 
 const np_op np_op_slice_update = {.name = "slice_update", .arity = 2, .overwrites = 1,
-                                  .infer = slice_update_infer, .run = slice_update_run};
+                                  .infer = np_infer_same, .run = slice_update_run};
 
 neap_array *neap_slice_update(neap_array *x, neap_array *update, const int64_t *start,
                               const int64_t *stop, const int64_t *step)

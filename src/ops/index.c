@@ -201,13 +201,6 @@ typedef struct np_index_copy_attr {
     int32_t axis;
 } np_index_copy_attr;
 
-static bool index_copy_infer(neap_array *out)
-{
-    np_infer_like(out, out->in[0]);
-    out->dtype = out->in[0]->dtype;
-    return true;
-}
-
 /* Row after row, so that of two updates of one row the later one stays. */
 static neap_status index_copy_run(const np_call *c)
 {
@@ -238,7 +231,7 @@ static neap_status index_copy_run(const np_call *c)
 const np_op np_op_index_copy = {.name = "index_copy",
                                 .arity = 3,
                                 .overwrites = 1,
-                                .infer = index_copy_infer,
+                                .infer = np_infer_same,
                                 .run = index_copy_run};
 
 neap_array *neap_index_copy(neap_array *x, neap_array *update, neap_array *indices, int axis)

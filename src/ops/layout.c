@@ -70,13 +70,6 @@ typedef struct np_roll_attr {
     int64_t shift[NEAP_MAX_RANK];
 } np_roll_attr;
 
-static bool roll_infer(neap_array *out)
-{
-    np_infer_like(out, out->in[0]);
-    out->dtype = out->in[0]->dtype;
-    return true;
-}
-
 /* Every axis that turns is cut in two, so the array in 2^axes blocks, each of which is one copy. */
 static neap_status roll_run(const np_call *c)
 {
@@ -106,7 +99,7 @@ static neap_status roll_run(const np_call *c)
     return NEAP_OK;
 }
 
-const np_op np_op_roll = {.name = "roll", .arity = 1, .infer = roll_infer, .run = roll_run};
+const np_op np_op_roll = {.name = "roll", .arity = 1, .infer = np_infer_same, .run = roll_run};
 
 neap_array *neap_roll(neap_array *x, int n, const int64_t *shifts, const int *axes)
 {

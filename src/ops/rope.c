@@ -13,13 +13,6 @@ typedef struct np_rope_attr {
     int32_t leading_is_batch; /* of three dimensions, the first is the batch */
 } np_rope_attr;
 
-static bool rope_infer(neap_array *out)
-{
-    np_infer_like(out, out->in[0]);
-    out->dtype = out->in[0]->dtype;
-    return true;
-}
-
 /* Strides of batch, head, position. */
 static void rope_strides(const np_operand *x, bool leading_is_batch, int64_t strides[3])
 {
@@ -91,7 +84,7 @@ static neap_status rope_run(const np_call *c)
     return NEAP_OK;
 }
 
-const np_op np_op_rope = {.name = "rope", .arity = -1, .overwrites = 1, .infer = rope_infer,
+const np_op np_op_rope = {.name = "rope", .arity = -1, .overwrites = 1, .infer = np_infer_same,
                           .run = rope_run};
 
 /* ---- building ------------------------------------------------------------------------------- */

@@ -11,13 +11,6 @@ typedef struct np_rows_attr {
     int32_t has_weight, has_bias;
 } np_rows_attr;
 
-static bool rows_infer(neap_array *out)
-{
-    np_infer_like(out, out->in[0]);
-    out->dtype = out->in[0]->dtype;
-    return true;
-}
-
 /* ---- running -------------------------------------------------------------------------------- */
 
 typedef struct np_rows_job {
@@ -84,7 +77,7 @@ static neap_status softmax_run(const np_call *c)
     return run_rows(c, c->ctx->kernels->row->softmax);
 }
 
-const np_op np_op_softmax = {.name = "softmax", .arity = 1, .overwrites = 1, .infer = rows_infer,
+const np_op np_op_softmax = {.name = "softmax", .arity = 1, .overwrites = 1, .infer = np_infer_same,
                              .run = softmax_run};
 
 static neap_array *as_float(const char *op, neap_array *x)
@@ -124,10 +117,10 @@ static neap_status layer_norm_run(const np_call *c)
     return run_rows(c, c->ctx->kernels->row->layer_norm);
 }
 
-const np_op np_op_rms_norm = {.name = "rms_norm", .arity = -1, .overwrites = 1, .infer = rows_infer,
+const np_op np_op_rms_norm = {.name = "rms_norm", .arity = -1, .overwrites = 1, .infer = np_infer_same,
                               .run = rms_norm_run};
 const np_op np_op_layer_norm = {.name = "layer_norm", .arity = -1, .overwrites = 1,
-                                .infer = rows_infer, .run = layer_norm_run};
+                                .infer = np_infer_same, .run = layer_norm_run};
 
 static neap_array *norm(const np_op *op, neap_array *x, neap_array *weight, neap_array *bias,
                         float eps)

@@ -11,13 +11,6 @@ typedef struct np_scan_attr {
     int32_t axis, reverse, exclusive, unused;
 } np_scan_attr;
 
-static bool scan_infer(neap_array *out)
-{
-    np_infer_like(out, out->in[0]);
-    out->dtype = out->in[0]->dtype;
-    return true;
-}
-
 /* ---- loops ---------------------------------------------------------------------------------- */
 
 enum { COLUMNS = 256 };
@@ -170,7 +163,7 @@ static neap_array *build(const np_op *op, neap_array *x, int axis, bool reverse,
         return run_scan(c, prefix##_of);          \
     }                                             \
     const np_op np_op_##op = {                    \
-        .name = #op, .arity = 1, .overwrites = 1, .infer = scan_infer, .run = op##_run};
+        .name = #op, .arity = 1, .overwrites = 1, .infer = np_infer_same, .run = op##_run};
 
 #define EXTREMES_OF(prefix)                                                                \
     static const np_scan_fn prefix##_of[NEAP_DTYPE_SPAN] = {                               \

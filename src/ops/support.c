@@ -244,6 +244,13 @@ void np_infer_like(neap_array *out, const neap_array *x)
     out->extent = x->dynamic_dim >= 0 ? x->extent : NULL;
 }
 
+bool np_infer_same(neap_array *out)
+{
+    np_infer_like(out, out->in[0]);
+    out->dtype = out->in[0]->dtype;
+    return true;
+}
+
 neap_array *np_adjacent(neap_array *x)
 {
     if (!x || x->rank == 0 || x->shape[x->rank - 1] <= 1 || x->strides[x->rank - 1] == 1)

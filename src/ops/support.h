@@ -52,6 +52,8 @@ neap_array *np_view_carry(neap_array *x, int rank, const int64_t *shape, const i
                           int64_t offset, int dynamic_dim);
 /* For infer: shape and extent of an input; dtype is the caller's to set. */
 void np_infer_like(neap_array *out, const neap_array *x);
+/* The infer rule of ops whose result has the first input's shape, extent and dtype. */
+bool np_infer_same(neap_array *out);
 /* x if the elements of its last dimension are adjacent, else a copy. */
 neap_array *np_adjacent(neap_array *x);
 /* x if it is row-major, else a copy. */

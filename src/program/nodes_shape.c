@@ -64,32 +64,29 @@ NP_BUILD(broadcast_to)
     return np_put(w, n->out, neap_broadcast_to(x, rank, shape));
 }
 
-NP_BUILD(concatenate)
+static bool join(np_walk *w, const np_tids *tensors, int32_t out, int axis,
+                 neap_array *(*joined)(int n, neap_array *const *parts, int axis))
 {
     neap_array *few[8], **parts = few;
-    size_t bytes = n->tensors.n * sizeof *parts;
-    if (n->tensors.n > 8 && !(parts = np_alloc(w->ctx, NEAP_MEM_GRAPH, bytes)))
+    size_t bytes = tensors->n * sizeof *parts;
+    if (tensors->n > 8 && !(parts = np_alloc(w->ctx, NEAP_MEM_GRAPH, bytes)))
         return false;
-    for (uint32_t i = 0; i < n->tensors.n; i++)
-        parts[i] = np_get(w, n->tensors.at[i]);
-    bool ok = np_put(w, n->out, neap_concat((int)n->tensors.n, parts, n->axis));
+    for (uint32_t i = 0; i < tensors->n; i++)
+        parts[i] = np_get(w, tensors->at[i]);
+    bool ok = np_put(w, out, joined((int)tensors->n, parts, axis));
     if (parts != few)
         np_free(w->ctx, NEAP_MEM_GRAPH, parts, bytes);
     return ok;
 }
 
+NP_BUILD(concatenate)
+{
+    return join(w, &n->tensors, n->out, n->axis, neap_concat);
+}
+
 NP_BUILD(stack)
 {
-    neap_array *few[8], **parts = few;
-    size_t bytes = n->tensors.n * sizeof *parts;
-    if (n->tensors.n > 8 && !(parts = np_alloc(w->ctx, NEAP_MEM_GRAPH, bytes)))
-        return false;
-    for (uint32_t i = 0; i < n->tensors.n; i++)
-        parts[i] = np_get(w, n->tensors.at[i]);
-    bool ok = np_put(w, n->out, neap_stack((int)n->tensors.n, parts, n->axis));
-    if (parts != few)
-        np_free(w->ctx, NEAP_MEM_GRAPH, parts, bytes);
-    return ok;
+    return join(w, &n->tensors, n->out, n->axis, neap_stack);
 }
 
 /* One size: chunks of it, the last one shorter. Several: the sizes. */

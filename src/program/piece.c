@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "eval/run.h"
-#include "eval/arena.h"
 #include "program/handle.h"
 #include "program/loop.h"
 

@@ -369,6 +369,15 @@ static bool plan_whole(np_walk *w, neap_array **roots)
     return true;
 }
 
+/* Nobody reads these tensors and those after them any more. */
+static void empty_slots(np_walk *w, uint32_t first)
+{
+    for (uint32_t t = first; t < w->g->n_tensors; t++) {
+        neap_release(w->tensors[t].array);
+        w->tensors[t].array = NULL;
+    }
+}
+
 /* The last piece of a walk that was cut. */
 static bool finish_pieces(np_walk *w, neap_array **roots)
 {
@@ -376,10 +385,7 @@ static bool finish_pieces(np_walk *w, neap_array **roots)
     for (uint32_t i = 0; i < g->n_output_slots; i++)
         if (roots[i] && !np_walk_hold(w, roots[i]))
             return false;
-    for (uint32_t t = np_first_input(g); t < g->n_tensors; t++) { /* nobody reads them any more */
-        neap_release(w->tensors[t].array);
-        w->tensors[t].array = NULL;
-    }
+    empty_slots(w, np_first_input(g));
     if (!np_walk_evaluate(w, NULL))
         return false;
     for (uint32_t i = 0; i < g->n_output_slots; i++) {
@@ -543,10 +549,7 @@ static bool evaluate_constants(np_walk *w)
         if (!np_put(w, (int32_t)i, a) || !np_walk_hold(w, a))
             return false;
     }
-    for (uint32_t t = np_first_temp(w->g); t < w->g->n_tensors; t++) {
-        neap_release(w->tensors[t].array);
-        w->tensors[t].array = NULL;
-    }
+    empty_slots(w, np_first_temp(w->g));
     if (!np_walk_evaluate(w, NULL))
         return false;
     keep_constants(w);
