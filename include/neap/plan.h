@@ -17,6 +17,53 @@ extern "C" {
 NEAP_API neap_status neap_eval(neap_array *root);
 NEAP_API neap_status neap_eval_all(int n, neap_array *const *roots);
 
+/* ---- how plans are made ------------------------------------------------------------------------ */
+
+/* What the planner leaves out. */
+enum {
+    NEAP_PLAN_NO_FUSION = 1,     /* each op a step of its own */
+    NEAP_PLAN_NO_SIDEWAYS = 2,   /* ops that only read the same values are not fused */
+    NEAP_PLAN_NO_ORDER = 4,      /* program order */
+    NEAP_PLAN_NO_STREAMING = 8,  /* no runs of steps over blocks of rows */
+    NEAP_PLAN_NO_RECOMPUTE = 16, /* cheap values are never made twice */
+    NEAP_PLAN_LOW_MEMORY = 32    /* the least peak, whatever the time */
+};
+
+/* What the planner weighed, told while it plans. Strings live during the call. */
+typedef enum neap_plan_event_kind {
+    NEAP_PLAN_EVENT_FUSED,     /* a group of ops became one step */
+    NEAP_PLAN_EVENT_NOT_FUSED, /* two ops that could be one step are not; `text` says why */
+    NEAP_PLAN_EVENT_CANDIDATE  /* a whole plan: `text` says what it does, `chosen` if it was taken */
+} neap_plan_event_kind;
+
+typedef struct neap_plan_event {
+    neap_plan_event_kind kind;
+    const char *text;    /* "row streaming of steps 41-44 by 256 rows" */
+    const char *a, *b;   /* names of the steps it is about, or "" */
+    uint64_t peak_bytes; /* of a candidate: arena and results; else bytes by which the peak would rise */
+    double seconds;      /* of a candidate: predicted from bytes moved and flops */
+    bool chosen;
+} neap_plan_event;
+
+typedef struct neap_plan_options {
+    size_t size;
+    unsigned without;     /* NEAP_PLAN_NO_* */
+    int max_fusion_size;  /* most ops of one step, where what is used once counts with its user; 64 */
+    uint64_t budget;      /* bytes for arena and results; 0: what the context's limit leaves */
+    void (*explain)(void *user, const neap_plan_event *event); /* or NULL */
+    void *user;
+} neap_plan_options;
+#define NEAP_PLAN_OPTIONS_INIT                                     \
+    {                                                              \
+        .size = sizeof(neap_plan_options), .max_fusion_size = 64 \
+    }
+
+/* For all plans that this context and its children make from now on; cached plans are dropped.
+ * NULL: the defaults. */
+NEAP_API neap_status neap_context_plan_options(neap_context *ctx, const neap_plan_options *options);
+
+/* ---- plans as objects -------------------------------------------------------------------------- */
+
 typedef struct neap_plan neap_plan;
 
 typedef struct neap_plan_info {
@@ -30,6 +77,9 @@ typedef struct neap_plan_info {
     uint64_t plan_bytes;         /* of the plan object itself (category graph) */
     int64_t steps, peak_step, merged, copies;
     double plan_seconds;
+    int64_t fused_groups, row_streamed_steps, recomputed_steps;
+    uint64_t least_bytes;     /* peak_bytes of the smallest plan that the planner found */
+    double predicted_seconds; /* from bytes moved and flops: for comparing plans */
 } neap_plan_info;
 #define NEAP_PLAN_INFO_INIT            \
     {                                  \
@@ -64,6 +114,40 @@ typedef struct neap_plan_alive {
 NEAP_API void neap_plan_at_peak(const neap_plan *plan,
                                 bool (*visit)(void *user, const neap_plan_alive *alive),
                                 void *user);
+
+/* ---- looking at a plan ------------------------------------------------------------------------- */
+
+typedef enum neap_plan_kind {
+    NEAP_PLAN_ACTIVATION, /* in the arena */
+    NEAP_PLAN_SCRATCH,    /* in the arena, for one step */
+    NEAP_PLAN_HOSTED,     /* lies in a result's block until that is made */
+    NEAP_PLAN_RESULT      /* a root's own block */
+} neap_plan_kind;
+
+typedef struct neap_plan_value {
+    const char *name, *op;
+    neap_plan_kind kind;
+    uint64_t bytes, offset; /* in the arena, or in the result's block */
+    int64_t first, last;    /* steps at which it is alive, inclusive */
+    int rank;
+    int64_t shape[NEAP_MAX_RANK];
+    neap_dtype dtype;
+} neap_plan_value;
+
+typedef struct neap_plan_step {
+    const char *name, *op;     /* of its last op */
+    int64_t ops;               /* more than 1: fused */
+    int64_t rows, block_rows;  /* made in blocks of rows, one after the other; 0: at once */
+    uint64_t live_bytes;       /* of the arena while it runs */
+    double predicted_seconds;
+} neap_plan_step;
+
+/* In order of first steps; in order of running. Strings live as long as the plan; visiting stops
+ * when `visit` returns false. */
+NEAP_API void neap_plan_values(const neap_plan *plan,
+                               bool (*visit)(void *user, const neap_plan_value *value), void *user);
+NEAP_API void neap_plan_steps(const neap_plan *plan,
+                              bool (*visit)(void *user, const neap_plan_step *step), void *user);
 
 /* Counters of the context: evaluations planned, cache hits, seconds spent planning, steps run. */
 typedef struct neap_eval_stats {

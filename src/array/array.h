@@ -14,6 +14,7 @@
 enum { NP_ATTR_BYTES = 96, NP_INLINE_INPUTS = 4 };
 
 typedef struct np_op np_op;
+struct np_chain_op; /* cpu/kernels.h */
 
 /* Bytes that values share. `data` of a borrowed buffer belongs to the caller. */
 typedef struct np_buffer {
@@ -87,14 +88,24 @@ typedef struct np_operand {
 } np_operand;
 
 typedef struct np_call {
-    neap_context *ctx; /* pool, kernels, errors */
+    neap_context *ctx; /* kernels, errors */
+    np_pool *pool;     /* the lanes to share the work out to; NULL: the caller's alone */
     const np_op *op;
     const void *attr;
     uint32_t n_in;
     const np_operand *const *in;
     np_operand *out;
     void *scratch;
+    /* Of a part of the result, by its dimensions: the index of the part's first element in the whole
+     * result, and the whole's extents. NULL: `out` is the whole. */
+    const int64_t *first, *whole;
 } np_call;
+
+/* What np_op.part answers instead of a dimension. */
+enum {
+    NP_PART_WHOLE = -1, /* every part of the result needs the whole input */
+    NP_PART_NONE = -2   /* the result cannot be made in parts of this dimension */
+};
 
 enum {
     NP_OP_EFFECT = 1,      /* writes a state; never merged or dropped */
@@ -112,9 +123,23 @@ struct np_op {
     bool (*infer)(neap_array *out);           /* sets dtype, rank, shape; false after np_op_fail */
     size_t (*scratch)(const np_call *shapes); /* bytes at these shapes; pure; NULL: none */
     neap_status (*run)(const np_call *call);
+    /* Elements begin .. end of dimension `dim` of the result are made alone: which dimension of the
+     * input is cut alike, or NP_PART_*. The result's bits are the same however it is cut. NULL: never
+     * in parts; NP_OP_ELEMENTWISE means `dim` for every input. Use np_op_part. */
+    int (*part)(const np_call *shapes, int dim, uint32_t input);
+    double (*flops)(const np_call *shapes); /* NULL: one an element of the result */
+    /* Fills in what runs this op over one tile, after other ops; false: not with these dtypes. */
+    bool (*chain)(const np_call *shapes, struct np_chain_op *out);
     bool absorbs_extent; /* takes inputs whose extent is set at run time, gives a fixed one */
     const char *no_grad; /* why it has no gradient; vjps come with the gradients */
 };
+
+static inline int np_op_part(const np_call *shapes, int dim, uint32_t input)
+{
+    if (shapes->op->part)
+        return shapes->op->part(shapes, dim, input);
+    return shapes->op->flags & NP_OP_ELEMENTWISE ? dim : NP_PART_NONE;
+}
 
 /* ---- building ------------------------------------------------------------------------------- */
 

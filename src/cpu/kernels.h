@@ -193,6 +193,42 @@ typedef struct np_delta_args {
     float *state;                      /* [dv][dk], rewritten */
 } np_delta_args;
 
+/* ---- chains ------------------------------------------------------------------------------------ */
+
+/* Several ops on elements over one tile, each result in a place of the tile's own or of an array: the
+ * bits are those of the span kernels one after the other. A tile is rows of `cols` elements. */
+typedef struct np_chain_place {
+    uint8_t *data;
+    int64_t row;  /* bytes from row to row */
+    int32_t size; /* bytes of an element; the elements of a row are adjacent */
+    bool one;     /* one element serves a whole row (inputs only) */
+} np_chain_place;
+
+/* What the register kernel knows (f32 all through); the rest is called, a row at a time. */
+typedef enum np_chain_code {
+    NP_CHAIN_UNARY,
+    NP_CHAIN_BINARY,
+    NP_CHAIN_WHERE,
+    NP_CHAIN_CAST,
+    NP_CHAIN_F32 /* and above: f32 in, f32 out, also in registers */
+} np_chain_code;
+
+typedef struct np_chain_op {
+    int16_t code;
+    uint16_t out, in[3]; /* places */
+    bool far;            /* the result goes to memory that is not read again soon */
+    bool passed;         /* only the next op of the chain reads the result */
+    union {
+        np_unary_fn unary;
+        np_binary_fn binary; /* comparisons, too */
+        np_where_fn where;
+        np_cast_fn cast;
+    } fn; /* the span kernel, whatever the code is */
+} np_chain_op;
+
+typedef void (*np_chain_fn)(const np_chain_op *ops, int n_ops, const np_chain_place *places,
+                            int64_t rows, int64_t cols);
+
 /* One table a family, each built in its own unit (kernels_<family>.c): what is wanted again after a
  * change of one kernel is that family only. */
 typedef struct np_span_kernels {
@@ -263,6 +299,10 @@ typedef struct np_recurrent_kernels {
     /* Rows begin .. end of the state; a row's bits depend on itself only. */
     void (*delta_steps)(const np_delta_args *args, int64_t begin, int64_t end);
 } np_recurrent_kernels;
+
+typedef struct np_chain_kernels {
+    np_chain_fn run;
+} np_chain_kernels;
 
 typedef struct np_kernels {
     const char *isa;

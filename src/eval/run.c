@@ -131,7 +131,7 @@ neap_status np_run_steps_at(neap_plan *p, neap_state *const *states, uint8_t *ar
     neap_status status = set_dynamic(p);
     for (uint32_t i = 0; status == NEAP_OK && i < p->n_steps; i++) {
         const np_step *s = &p->steps[i];
-        np_call call = {.ctx = ctx,
+        np_call call = {.ctx = ctx, .pool = ctx->pool,
                         .op = s->op,
                         .attr = s->attr,
                         .n_in = s->n_in,

@@ -150,7 +150,7 @@ static neap_status run_along(const np_call *c, np_along_job *job, int axis, int 
     if (alone)
         along_lane(job, 0, 1);
     else
-        np_pool_run(c->ctx->pool, along_lane, job);
+        np_pool_run(c->pool, along_lane, job);
     int64_t bad = atomic_load(&job->bad);
     if (bad == INT64_MAX)
         return NEAP_OK;
@@ -249,7 +249,7 @@ static neap_status scatter_add_run(const np_call *c)
                         .size = np_element_bytes(out->dtype),
                         .extent = out->shape[axis]};
     np_copy copy = np_copy_make(job.size, out->rank, out->shape, out->strides, x->strides);
-    np_copy_all(&copy, c->ctx->pool, out->data, x->data);
+    np_copy_all(&copy, c->pool, out->data, x->data);
     memcpy(job.strides[0], out->strides, sizeof job.strides[0]);
     memcpy(job.strides[2], updates->strides, sizeof job.strides[2]);
     return run_along(c, &job, axis, 0);

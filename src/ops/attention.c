@@ -83,14 +83,14 @@ static np_attention_args arguments(const np_call *c)
 static size_t attention_scratch(const np_call *shapes)
 {
     np_attention_args a = arguments(shapes);
-    return shapes->ctx->kernels->product->attention_scratch(&a, np_pool_lanes(shapes->ctx->pool));
+    return shapes->ctx->kernels->product->attention_scratch(&a, np_pool_lanes(shapes->pool));
 }
 
 static neap_status attention_run(const np_call *c)
 {
     np_attention_args a = arguments(c);
     if (np_size(c->out->rank, c->out->shape) > 0)
-        c->ctx->kernels->product->attention(&a, c->scratch, c->ctx->pool);
+        c->ctx->kernels->product->attention(&a, c->scratch, c->pool);
     return NEAP_OK;
 }
 

@@ -162,14 +162,14 @@ static void run_groups(const np_call *c, const np_conv_sides *s, np_gemm_args g,
     if (is_depthwise(attr, s)) {
         m->channels = s->x[4];
         g.n = s->out[4];
-        kernels->depthwise(&g, c->scratch, c->ctx->pool);
+        kernels->depthwise(&g, c->scratch, c->pool);
         return;
     }
     for (int64_t group = 0; group < attr->groups; group++) {
         g.a = a + group * s->w[4] * s->x_step[4] * np_element_bytes(g.a_dtype);
         g.b = b + group * g.n * g.b_col * np_element_bytes(g.b_dtype);
         g.c = to + group * g.n * np_element_bytes(g.c_dtype);
-        kernels->gemm(&g, c->scratch, c->ctx->pool);
+        kernels->gemm(&g, c->scratch, c->pool);
     }
 }
 
@@ -205,7 +205,7 @@ static size_t conv_scratch(const np_call *shapes)
     np_gemm_image m;
     np_gemm_args g = conv_arguments(shapes, &s, &m);
     const np_product_kernels *kernels = shapes->ctx->kernels->product;
-    int lanes = np_pool_lanes(shapes->ctx->pool);
+    int lanes = np_pool_lanes(shapes->pool);
     return is_depthwise(shapes->attr, &s) ? kernels->depthwise_scratch(&g, lanes)
                                           : kernels->gemm_scratch(&g, lanes);
 }

@@ -10,14 +10,14 @@ static void copy_operand(const np_call *c, const np_operand *from, void *to,
 {
     np_copy copy = np_copy_make(np_element_bytes(c->out->dtype), from->rank, from->shape,
                                 to_strides, from->strides);
-    np_copy_all(&copy, c->ctx->pool, to, from->data);
+    np_copy_all(&copy, c->pool, to, from->data);
 }
 
 static neap_status contiguous_run(const np_call *c)
 {
     np_copy copy = np_copy_make(np_element_bytes(c->out->dtype), c->out->rank, c->out->shape,
                                 c->out->strides, c->in[0]->strides);
-    np_copy_all(&copy, c->ctx->pool, c->out->data, c->in[0]->data);
+    np_copy_all(&copy, c->pool, c->out->data, c->in[0]->data);
     return NEAP_OK;
 }
 

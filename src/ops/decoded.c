@@ -66,7 +66,7 @@ static size_t decoded_matmul_scratch(const np_call *shapes)
     int lead;
     np_decoded_vectors a = decoded_arguments(shapes, &lead);
     return shapes->ctx->kernels->decoded->product_scratch(&a, attr->matrix,
-                                                          np_pool_lanes(shapes->ctx->pool));
+                                                          np_pool_lanes(shapes->pool));
 }
 
 static neap_status decoded_matmul_run(const np_call *c)
@@ -85,7 +85,7 @@ static neap_status decoded_matmul_run(const np_call *c)
             a.w = np_encoded_matrix(&attr->w, c->in + 1, p);
         a.x = c->in[0]->data + at[0] * np_element_bytes(a.x_dtype);
         a.y = c->out->data + at[1] * np_element_bytes(a.y_dtype);
-        c->ctx->kernels->decoded->product(&a, attr->matrix, c->scratch, c->ctx->pool);
+        c->ctx->kernels->decoded->product(&a, attr->matrix, c->scratch, c->pool);
         np_index_next(lead, c->out->shape, index, 2, at, strides);
     }
     return NEAP_OK;
@@ -184,7 +184,7 @@ static neap_status dequantize_run(const np_call *c)
     np_decoded_rows_job job = {c, np_size(c->out->rank - 1, c->out->shape),
                                c->out->shape[c->out->rank - 1]};
     if (job.rows * job.columns >= NP_PARALLEL_ELEMENTS)
-        np_pool_run(c->ctx->pool, dequantize_lane, &job);
+        np_pool_run(c->pool, dequantize_lane, &job);
     else
         dequantize_lane(&job, 0, 1);
     return NEAP_OK;
@@ -248,7 +248,7 @@ static neap_status decoded_rows_run(const np_call *c)
                            "embedding_decoded: index %lld (number %lld), the weights have %lld rows",
                            (long long)indices[i], (long long)i, (long long)rows);
     if (job.rows * job.columns >= NP_PARALLEL_ELEMENTS)
-        np_pool_run(c->ctx->pool, decoded_rows_lane, &job);
+        np_pool_run(c->pool, decoded_rows_lane, &job);
     else
         decoded_rows_lane(&job, 0, 1);
     return NEAP_OK;

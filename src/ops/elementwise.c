@@ -189,7 +189,7 @@ static bool cast_infer(neap_array *out)
 
 static neap_status cast_run(const np_call *c)
 {
-    np_convert(c->ctx, c->out->rank, c->out->shape, c->out->dtype, c->out->data, c->out->strides,
+    np_convert(c->ctx->kernels, c->pool, c->out->rank, c->out->shape, c->out->dtype, c->out->data, c->out->strides,
                c->in[0]->dtype, c->in[0]->data, c->in[0]->strides);
     return NEAP_OK;
 }

@@ -76,7 +76,7 @@ static size_t gather_matmul_scratch(const np_call *shapes)
 {
     const np_gather_matmul_attr *attr = shapes->attr;
     const int64_t pairs = np_size(shapes->in[LHS]->rank, shapes->in[LHS]->shape);
-    const int lanes = np_pool_lanes(shapes->ctx->pool);
+    const int lanes = np_pool_lanes(shapes->pool);
     np_decoded_vectors a = gather_arguments(shapes);
     if (!attr->matrix)
         return (size_t)(gather_matrices(shapes->in[W]) + 2 + 2 * pairs) * sizeof(int64_t);
@@ -130,7 +130,7 @@ static void gather_rows(const np_call *c, const int64_t *lhs, const int64_t *rhs
     if ((double)pairs * (double)job.all.n * (double)job.all.k < 2.0 * NP_PARALLEL_ELEMENTS)
         gather_lane(&job, 0, 1);
     else
-        np_pool_run(c->ctx->pool, gather_lane, &job);
+        np_pool_run(c->pool, gather_lane, &job);
 }
 
 /* ---- matrices ---------------------------------------------------------------------------------- */
@@ -145,7 +145,7 @@ static void gather_matrix(const np_call *c, int64_t x_at, int64_t w_at, int64_t 
     a.y = c->out->data + to * a.rows * a.n * np_element_bytes(a.y_dtype);
     a.w = np_encoded_matrix(&attr->w, c->in + W, w_at);
     if (attr->w.coding != NP_CODING_FLOAT) {
-        c->ctx->kernels->decoded->product(&a, true, c->scratch, c->ctx->pool);
+        c->ctx->kernels->decoded->product(&a, true, c->scratch, c->pool);
         return;
     }
     const int64_t row = a.w.row / np_element_bytes(a.w.dtype);
@@ -153,7 +153,7 @@ static void gather_matrix(const np_call *c, int64_t x_at, int64_t w_at, int64_t 
                       .a_row = a.x_row, .a_col = 1, .b_row = a.along_n ? row : 1,
                       .b_col = a.along_n ? 1 : row, .c_row = a.n, .a_dtype = a.x_dtype,
                       .b_dtype = a.w.dtype, .c_dtype = a.y_dtype, .matrix = true};
-    c->ctx->kernels->product->gemm(&g, c->scratch, c->ctx->pool);
+    c->ctx->kernels->product->gemm(&g, c->scratch, c->pool);
 }
 
 static neap_status check_range(const np_call *c, const char *side, const int64_t *index,

@@ -133,9 +133,9 @@ static neap_status gather_run(const np_call *c)
                             out->strides + job.lead, x->strides);
     int64_t count = np_size(job.lead, job.shape);
     if (count > 1 && count * np_size(x->rank, attr->size) >= NP_PARALLEL_ELEMENTS) {
-        np_pool_run(c->ctx->pool, gather_lane, &job);
+        np_pool_run(c->pool, gather_lane, &job);
     } else {
-        job.pool = count == 1 ? c->ctx->pool : NULL;
+        job.pool = count == 1 ? c->pool : NULL;
         gather_lane(&job, 0, 1);
     }
     int64_t bad = atomic_load(&job.bad);
@@ -215,14 +215,14 @@ static neap_status index_copy_run(const np_call *c)
                            (long long)row, (long long)i, (long long)extent);
     }
     np_copy copy = np_copy_make(size, out->rank, out->shape, out->strides, x->strides);
-    np_copy_all(&copy, c->ctx->pool, out->data, x->data);
+    np_copy_all(&copy, c->pool, out->data, x->data);
     memcpy(shape, out->shape, sizeof shape);
     shape[a] = 1;
     copy = np_copy_make(size, out->rank, shape, out->strides, update->strides);
     for (int64_t i = 0; i < indices->shape[0]; i++) {
         int64_t row = np_load_index(indices, i * indices->strides[0]);
         row += row < 0 ? extent : 0;
-        np_copy_all(&copy, c->ctx->pool, out->data + row * out->strides[a] * size,
+        np_copy_all(&copy, c->pool, out->data + row * out->strides[a] * size,
                     update->data + i * update->strides[a] * size);
     }
     return NEAP_OK;

@@ -94,7 +94,7 @@ static neap_status roll_run(const np_call *c)
             from += wraps ? stays * x->strides[d] : 0;
         }
         np_copy copy = np_copy_make(size, out->rank, shape, out->strides, x->strides);
-        np_copy_all(&copy, c->ctx->pool, out->data + to * size, x->data + from * size);
+        np_copy_all(&copy, c->pool, out->data + to * size, x->data + from * size);
     }
     return NEAP_OK;
 }

@@ -39,7 +39,7 @@ static neap_status arange_run(const np_call *c)
             else
                 whole[j] = (int64_t)v;
         }
-        np_convert(c->ctx, 1, &n, attr->dtype, c->out->data + i * size, &one, from,
+        np_convert(c->ctx->kernels, c->pool, 1, &n, attr->dtype, c->out->data + i * size, &one, from,
                    floats ? (void *)parts : (void *)whole, &one);
     }
     return NEAP_OK;
@@ -96,7 +96,7 @@ static neap_status param_scalar_run(const np_call *c)
     const np_param_scalar_attr *attr = c->attr;
     const int64_t none[1] = {0}; /* extents and strides of no dimension */
     int64_t value = attr->param->value + attr->add;
-    np_convert(c->ctx, 0, none, attr->dtype, c->out->data, none, NEAP_I64, &value, none);
+    np_convert(c->ctx->kernels, c->pool, 0, none, attr->dtype, c->out->data, none, NEAP_I64, &value, none);
     return NEAP_OK;
 }
 
@@ -146,7 +146,7 @@ neap_array *neap_scalar(neap_dtype dtype, double value)
     }
     bool exact = np_is_integer(dtype);
     neap_dtype from = exact ? NEAP_I64 : NEAP_F32;
-    np_convert(np_scope_context(), 0, none, dtype, bytes, none, from,
+    np_convert(np_scope_context()->kernels, NULL, 0, none, dtype, bytes, none, from,
                exact ? (void *)&wide : (void *)&narrow, none);
     return neap_array_from(dtype, 0, none, bytes);
 }

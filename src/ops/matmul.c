@@ -103,7 +103,7 @@ static size_t matmul_scratch(const np_call *shapes)
 {
     int lead;
     np_gemm_args g = gemm_arguments(shapes, &lead);
-    return shapes->ctx->kernels->product->gemm_scratch(&g, np_pool_lanes(shapes->ctx->pool));
+    return shapes->ctx->kernels->product->gemm_scratch(&g, np_pool_lanes(shapes->pool));
 }
 
 static neap_status matmul_run(const np_call *c)
@@ -123,7 +123,7 @@ static neap_status matmul_run(const np_call *c)
         g.c = c->out->data + at[2] * np_element_bytes(c->out->dtype);
         if (c->n_in == 3)
             g.add = c->in[2]->data + at[3] * np_element_bytes(g.add_dtype);
-        c->ctx->kernels->product->gemm(&g, c->scratch, c->ctx->pool);
+        c->ctx->kernels->product->gemm(&g, c->scratch, c->pool);
         np_index_next(lead, c->out->shape, index, 4, at, strides);
     }
     return NEAP_OK;
@@ -279,7 +279,7 @@ static neap_status quant_rows_run(const np_call *c)
         if (x->shape[d] > 1)
             a.x_row = x->strides[d]; /* the last of them: they fold, or there is one row */
     if (a.m > 0 && a.k > 0)
-        c->ctx->kernels->quant->quant_rows(&a, c->ctx->pool);
+        c->ctx->kernels->quant->quant_rows(&a, c->pool);
     return NEAP_OK;
 }
 
@@ -321,14 +321,14 @@ static np_qmm_args quant_arguments(const np_call *c)
 static size_t quant_matmul_scratch(const np_call *shapes)
 {
     np_qmm_args a = quant_arguments(shapes);
-    return shapes->ctx->kernels->quant->qmm_scratch(&a, np_pool_lanes(shapes->ctx->pool));
+    return shapes->ctx->kernels->quant->qmm_scratch(&a, np_pool_lanes(shapes->pool));
 }
 
 static neap_status quant_matmul_run(const np_call *c)
 {
     np_qmm_args a = quant_arguments(c);
     if (a.m > 0 && a.n > 0 && a.k > 0)
-        c->ctx->kernels->quant->qmm(&a, c->scratch, c->ctx->pool);
+        c->ctx->kernels->quant->qmm(&a, c->scratch, c->pool);
     else if (a.m > 0 && a.n > 0)
         memset(c->out->data, 0, (size_t)(a.m * a.n * np_element_bytes(a.y_dtype)));
     return NEAP_OK;

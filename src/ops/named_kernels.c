@@ -63,7 +63,7 @@ static neap_status tq_run(const np_call *c, const np_operand *codes, np_task tas
 {
     np_tq_job job = {c, np_size(codes->rank, codes->shape)};
     if (job.n >= NP_PARALLEL_ELEMENTS / 8)
-        np_pool_run(c->ctx->pool, task, &job);
+        np_pool_run(c->pool, task, &job);
     else if (job.n > 0)
         task(&job, 0, 1);
     return NEAP_OK;
@@ -222,7 +222,7 @@ static neap_status delta_run(const np_call *c)
     const int64_t *v = c->in[V]->shape;
     np_delta_job job = {c, v[0] * v[2] * ((v[3] + DELTA_BLOCK - 1) / DELTA_BLOCK)};
     if (np_size(4, c->in[STATE]->shape) * (v[1] + 1) >= NP_PARALLEL_ELEMENTS)
-        np_pool_run(c->ctx->pool, delta_lane, &job);
+        np_pool_run(c->pool, delta_lane, &job);
     else
         delta_lane(&job, 0, 1);
     return NEAP_OK;

@@ -80,7 +80,7 @@ static size_t order_scratch(const np_call *shapes)
 {
     int axis = ((const np_order_attr *)shapes->attr)->axis;
     const np_operand *x = shapes->in[0];
-    int64_t count = np_size(x->rank, x->shape), lanes = np_pool_lanes(shapes->ctx->pool);
+    int64_t count = np_size(x->rank, x->shape), lanes = np_pool_lanes(shapes->pool);
     int64_t rows = count ? count / x->shape[axis] : 0;
     return (size_t)(rows < lanes ? rows : lanes) * row_bytes(x, axis);
 }
@@ -184,7 +184,7 @@ static neap_status run_order(const np_call *c, bool places)
         job.strides[1][job.rank++] = x->strides[d];
     }
     if (count >= NP_PARALLEL_ELEMENTS / 8 && count > job.n)
-        np_pool_run(c->ctx->pool, order_lane, &job);
+        np_pool_run(c->pool, order_lane, &job);
     else
         order_lane(&job, 0, 1);
     return NEAP_OK;

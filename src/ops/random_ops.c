@@ -80,7 +80,7 @@ static neap_status bits_run(const np_call *c)
                        np_size(c->out->rank, c->out->shape) *
                            np_element_bytes((neap_dtype)c->out->dtype)};
     if (job.bytes >= NP_PARALLEL_ELEMENTS / 2)
-        np_pool_run(c->ctx->pool, bits_lane, &job);
+        np_pool_run(c->pool, bits_lane, &job);
     else
         bits_lane(&job, 0, 1);
     return NEAP_OK;
@@ -157,7 +157,7 @@ static neap_status uniform_run(const np_call *c)
     np_uniform_job job = {load_key(c->in[0]), (float *)(void *)c->out->data,
                           np_size(c->out->rank, c->out->shape), attr->low, attr->high - attr->low};
     if (job.n >= NP_PARALLEL_ELEMENTS / 8)
-        np_pool_run(c->ctx->pool, uniform_lane, &job);
+        np_pool_run(c->pool, uniform_lane, &job);
     else
         uniform_lane(&job, 0, 1);
     return NEAP_OK;
@@ -260,7 +260,7 @@ static neap_status categorical_run(const np_call *c)
     np_categorical_job job = {c, load_key(c->in[0]), np_size(logits->rank - 1, logits->shape),
                               logits->shape[logits->rank - 1]};
     if (job.rows * job.n >= NP_PARALLEL_ELEMENTS / 8 && job.rows > 1)
-        np_pool_run(c->ctx->pool, categorical_lane, &job);
+        np_pool_run(c->pool, categorical_lane, &job);
     else
         categorical_lane(&job, 0, 1);
     return NEAP_OK;

@@ -190,7 +190,7 @@ static neap_status run_job(const np_call *c, np_reduce_job job, bool extreme)
         job.args.n = 1; /* the same element over and over */
     int64_t work = job.args.outer * job.args.inner * np_size(job.rest, job.shape);
     if (work * job.args.n >= NP_PARALLEL_ELEMENTS)
-        np_pool_run(c->ctx->pool, reduce_lane, &job);
+        np_pool_run(c->pool, reduce_lane, &job);
     else
         reduce_lane(&job, 0, 1);
     if (repeats)

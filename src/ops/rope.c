@@ -78,7 +78,7 @@ static neap_status rope_run(const np_call *c)
     if (attr->has_freqs)
         a->freqs = (const float *)(const void *)c->in[1 + attr->has_positions]->data;
     if (np_size(out->rank, out->shape) >= NP_PARALLEL_ELEMENTS / 4)
-        np_pool_run(c->ctx->pool, rope_lane, &job);
+        np_pool_run(c->pool, rope_lane, &job);
     else
         rope_lane(&job, 0, 1);
     return NEAP_OK;

@@ -64,7 +64,7 @@ static neap_status run_rows(const np_call *c, const np_rows_fn *table)
         job.args.bias = c->in[1 + attr->has_weight]->data;
     job.n_rows = np_size(last, out->shape);
     if (np_size(out->rank, out->shape) >= NP_PARALLEL_ELEMENTS)
-        np_pool_run(c->ctx->pool, rows_lane, &job);
+        np_pool_run(c->pool, rows_lane, &job);
     else
         rows_lane(&job, 0, 1);
     return NEAP_OK;

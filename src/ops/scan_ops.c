@@ -134,7 +134,7 @@ static neap_status run_scan(const np_call *c, const np_scan_fn *table)
     }
     job.tiles = (job.args.columns + COLUMNS - 1) / COLUMNS;
     if (count >= NP_PARALLEL_ELEMENTS && count > n)
-        np_pool_run(c->ctx->pool, scan_lane, &job);
+        np_pool_run(c->pool, scan_lane, &job);
     else
         scan_lane(&job, 0, 1);
     return NEAP_OK;

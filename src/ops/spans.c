@@ -214,7 +214,7 @@ void np_spans_run(const np_spans *spans)
 
 void np_spans_call(const np_call *c, bool repeat, np_span_fn fn, const void *user)
 {
-    np_spans s = {.pool = c->ctx->pool, .rank = c->out->rank, .shape = c->out->shape,
+    np_spans s = {.pool = c->pool, .rank = c->out->rank, .shape = c->out->shape,
                   .n = (int)c->n_in + 1, .repeat = repeat, .fn = fn, .user = user};
     for (int i = 0; i < s.n; i++) {
         const np_operand *o = i ? c->in[i - 1] : c->out;
@@ -235,18 +235,18 @@ static void cast_span(const void *user, void *const *at, const int *step, int64_
     ((const np_cast_user *)user)->fn(at[0], at[1], n);
 }
 
-void np_convert(neap_context *ctx, int rank, const int64_t *shape, neap_dtype to_dtype, void *to,
+void np_convert(const np_kernels *kernels, np_pool *pool, int rank, const int64_t *shape, neap_dtype to_dtype, void *to,
                 const int64_t *to_strides, neap_dtype from_dtype, const void *from,
                 const int64_t *from_strides)
 {
     if (to_dtype == from_dtype) {
         np_copy copy =
             np_copy_make(np_element_bytes(to_dtype), rank, shape, to_strides, from_strides);
-        np_copy_all(&copy, ctx->pool, to, from);
+        np_copy_all(&copy, pool, to, from);
         return;
     }
-    np_cast_user user = {ctx->kernels->span->cast[from_dtype][to_dtype]};
-    np_spans spans = {.pool = ctx->pool, .rank = rank, .shape = shape, .n = 2, .repeat = true,
+    np_cast_user user = {kernels->span->cast[from_dtype][to_dtype]};
+    np_spans spans = {.pool = pool, .rank = rank, .shape = shape, .n = 2, .repeat = true,
                       .fn = cast_span, .user = &user};
     spans.operand[0] = (np_span_operand){to, to_strides, np_element_bytes(to_dtype)};
     spans.operand[1] =

@@ -44,7 +44,7 @@ static neap_status state_write_run(const np_call *c)
                            (long long)first, (long long)last, attr->position->name,
                            (long long)attr->position->value, (long long)attr->extent);
     }
-    np_convert(c->ctx, value->rank, value->shape, target->dtype, target->data, target->strides,
+    np_convert(c->ctx->kernels, c->pool, value->rank, value->shape, target->dtype, target->data, target->strides,
                value->dtype, value->data, value->strides);
     return NEAP_OK;
 }
@@ -236,7 +236,7 @@ static neap_status key_cache_write_run(const np_call *c)
     if (rows->dtype != cache->dtype)
         job.cast = c->ctx->kernels->span->cast[rows->dtype][cache->dtype];
     if (job.count * rows->shape[2] >= NP_PARALLEL_ELEMENTS / 2)
-        np_pool_run(c->ctx->pool, key_cache_lane, &job);
+        np_pool_run(c->pool, key_cache_lane, &job);
     else if (job.count > 0)
         key_cache_lane(&job, 0, 1);
     return NEAP_OK;

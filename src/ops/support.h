@@ -101,7 +101,7 @@ void np_spans_run(const np_spans *spans);
 /* The same over a call's result and inputs; loops over the result's shape. */
 void np_spans_call(const np_call *c, bool repeat, np_span_fn fn, const void *user);
 /* Converts (or copies, when the dtypes agree) `shape` elements between strided places. */
-void np_convert(neap_context *ctx, int rank, const int64_t *shape, neap_dtype to_dtype, void *to,
+void np_convert(const np_kernels *kernels, np_pool *pool, int rank, const int64_t *shape, neap_dtype to_dtype, void *to,
                 const int64_t *to_strides, neap_dtype from_dtype, const void *from,
                 const int64_t *from_strides);
 

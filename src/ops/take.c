@@ -114,7 +114,7 @@ static neap_status take_run(const np_call *c)
     if (!np_is_quantised(x->dtype))
         job.copy = np_copy_make(np_element_bytes(x->dtype), rest, shape, to, from);
     if (np_size(out->rank, out->shape) >= NP_PARALLEL_ELEMENTS)
-        np_pool_run(c->ctx->pool, take_lane, &job);
+        np_pool_run(c->pool, take_lane, &job);
     else
         take_lane(&job, 0, 1);
     return NEAP_OK;

@@ -22,7 +22,7 @@ static neap_status run_triangle(const np_call *c, bool upper)
     int64_t columns = out->shape[out->rank - 1], count = np_size(out->rank - 1, out->shape);
     int64_t index[NEAP_MAX_RANK] = {0}, at[1] = {0}, strides[1][NEAP_MAX_RANK];
     np_copy copy = np_copy_make(size, out->rank, out->shape, out->strides, x->strides);
-    np_copy_all(&copy, c->ctx->pool, out->data, x->data);
+    np_copy_all(&copy, c->pool, out->data, x->data);
     if (copy.empty)
         return NEAP_OK;
     memcpy(strides[0], out->strides, sizeof strides[0]);

@@ -289,7 +289,7 @@ static bool add_scratch(np_builder *b, np_raw_step *s)
     const np_operand *in[NP_MAX_SCRATCH_INPUTS];
     for (uint32_t i = 0; i < s->n_in && i < NP_MAX_SCRATCH_INPUTS; i++)
         in[i] = &b->operands[b->inputs[s->first_input + i]].operand;
-    np_call call = {.ctx = b->ctx,
+    np_call call = {.ctx = b->ctx, .pool = b->ctx->pool,
                     .op = s->op,
                     .attr = s->array->attr,
                     .n_in = s->n_in,

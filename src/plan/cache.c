@@ -1,7 +1,8 @@
 /* cache.c - plans of free-form evaluations by the structure of their graphs: ops, attributes,
- * shapes, wiring. Least recently used first out, under a cap of bytes. */
+ * shapes, wiring. Least recently used first out, under a cap of bytes. And how a context plans. */
 #include <string.h>
 
+#include "base/versioned.h"
 #include "plan/plan.h"
 
 enum { MAX_CACHED_NODES = 4096 };
@@ -16,7 +17,50 @@ typedef struct np_cached {
 typedef struct np_plan_cache {
     np_cached *first;
     uint64_t bytes;
+    neap_plan_options options; /* size 0: the parent's */
 } np_plan_cache;
+
+static void free_cache(neap_context *ctx, void *p);
+
+static np_plan_cache *cache_of(neap_context *ctx)
+{
+    if (!ctx->slot[NP_SLOT_PLANS]) {
+        ctx->slot[NP_SLOT_PLANS] = np_calloc(ctx, NEAP_MEM_GRAPH, sizeof(np_plan_cache));
+        ctx->slot_free[NP_SLOT_PLANS] = free_cache;
+    }
+    return ctx->slot[NP_SLOT_PLANS];
+}
+
+/* ---- options ------------------------------------------------------------------------------------ */
+
+neap_plan_options np_plan_options_of(const neap_context *ctx)
+{
+    for (; ctx; ctx = ctx->parent) {
+        const np_plan_cache *cache = ctx->slot[NP_SLOT_PLANS];
+        if (cache && cache->options.size)
+            return cache->options;
+    }
+    return (neap_plan_options)NEAP_PLAN_OPTIONS_INIT;
+}
+
+neap_status neap_context_plan_options(neap_context *ctx, const neap_plan_options *options)
+{
+    neap_plan_options o = NEAP_PLAN_OPTIONS_INIT;
+    neap_status status = np_take_options(ctx, "plan", options, &o, sizeof o);
+    if (status != NEAP_OK)
+        return status;
+    if (o.max_fusion_size < 1)
+        return np_fail(ctx, NEAP_EINVAL, "max_fusion_size: %d, expected 1 or more", o.max_fusion_size);
+    np_plan_cache *cache = cache_of(ctx);
+    if (!cache)
+        return NEAP_ENOMEM;
+    np_plan_cache_shrink(ctx, 0);
+    o.size = sizeof o;
+    cache->options = o;
+    return NEAP_OK;
+}
+
+/* ---- keys --------------------------------------------------------------------------------------- */
 
 static bool put(const np_graph *g, np_plan_key *k, const void *p, size_t n)
 {
@@ -87,6 +131,8 @@ neap_status np_plan_key_make(const np_graph *g, np_plan_key *k)
     return NEAP_OK;
 }
 
+/* ---- plans -------------------------------------------------------------------------------------- */
+
 void np_plan_key_free(neap_context *ctx, np_plan_key *k)
 {
     np_free(ctx, NEAP_MEM_GRAPH, k->bytes, k->capacity);
@@ -141,14 +187,9 @@ bool np_plan_cache_add(neap_context *ctx, np_plan_key *k, neap_plan *p)
     uint64_t bytes = p->info.plan_bytes + k->capacity + sizeof(np_cached);
     if (!k->n || bytes > ctx->plan_cache_bytes / 4)
         return false;
-    np_plan_cache *cache = ctx->slot[NP_SLOT_PLANS];
-    if (!cache) {
-        cache = np_calloc(ctx, NEAP_MEM_GRAPH, sizeof *cache);
-        if (!cache)
-            return false;
-        ctx->slot[NP_SLOT_PLANS] = cache;
-        ctx->slot_free[NP_SLOT_PLANS] = free_cache;
-    }
+    np_plan_cache *cache = cache_of(ctx);
+    if (!cache)
+        return false;
     np_plan_cache_shrink(ctx, ctx->plan_cache_bytes - bytes);
     np_cached *c = np_calloc(ctx, NEAP_MEM_GRAPH, sizeof *c);
     if (!c)
