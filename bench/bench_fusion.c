@@ -4,11 +4,11 @@
  *   bench_fusion [-d DIR] [-o] [-b] [-t threads] [-r repeats] [case ..]
  *
  * -d reads the inputs (x.npy ..) that bench/peer_fusion.py writes, else they are noise; -o writes
- * the results there, case.npy; -b also compares the bits of plans made in other ways. The two plans
- * take turns; seconds are medians, and `least` the least of the default plan. planned: arena and
- * result. tensors: activations and scratch as the ledger saw them at the peak, without constants;
- * all: everything above the start, the graph and the plan too. One pass per op takes and keeps its
- * buffers as any plan does. */
+ * the results there, case.npy; -b also compares the bits of plans made in other ways. Seconds are
+ * medians; `least` is the least of the default plan; each plan runs by itself, warm, as its peers
+ * do. planned: arena and result. tensors: activations and scratch as the ledger saw them at the
+ * peak, without constants; all: everything above the start, the graph and the plan too. One pass
+ * per op takes and keeps its buffers as any plan does. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -373,6 +373,12 @@ static void show(const fusion_case *c, const planned *p, const planned *unfused,
     fflush(stdout);
 }
 
+static void keep(samples *s, int turn, double t)
+{
+    if (turn >= 0)
+        sample(s, t);
+}
+
 static int measure(const fusion_case *c, const setting *s)
 {
     static samples t[3]; /* default plan, one pass per op, memcpy */
@@ -393,12 +399,13 @@ static int measure(const fusion_case *c, const setting *s)
         copy.from = (const char *)z->data;
         copy.to = pages((size_t)copy.bytes);
     }
-    for (int k = -1; k < s->repeats * c->turns; k++) { /* the first turn only warms */
-        double times[3] = {plan_run(&fused, c->name), plan_run(&unfused, c->name), 0};
-        times[2] = c->copy ? copy_run(&copy, fused.ctx->pool) : 0;
-        for (int i = 0; i < 3 && k >= 0; i++)
-            sample(&t[i], times[i]);
-    }
+    int n = s->repeats * c->turns;
+    for (int k = -1; k < n; k++) /* the first only warms, here and below */
+        keep(&t[0], k, plan_run(&fused, c->name));
+    for (int k = -1; k < n; k++)
+        keep(&t[1], k, plan_run(&unfused, c->name));
+    for (int k = -1; k < n && c->copy; k++)
+        keep(&t[2], k, copy_run(&copy, fused.ctx->pool));
     show(c, &fused, &unfused, t);
     int status = s->write ? write_result(s, c, &fused) : 0;
     plan_free(&unfused);
