@@ -5,10 +5,10 @@
  *
  * -d reads the inputs (x.npy ..) that bench/peer_fusion.py writes, else they are noise; -o writes
  * the results there, case.npy; -b also compares the bits of plans made in other ways. Seconds are
- * medians; `least` is the least of the default plan; each plan runs by itself, warm, as its peers
- * do. planned: arena and result. tensors: activations and scratch as the ledger saw them at the
- * peak, without constants; all: everything above the start, the graph and the plan too. One pass
- * per op takes and keeps its buffers as any plan does. */
+ * medians; `least` and `cpu` (processor time) are the least of the default plan; each plan runs by
+ * itself, warm, as its peers do. planned: arena and result. tensors: activations and scratch as the
+ * ledger saw them at the peak, without constants; all: everything above the start, the graph and
+ * the plan too. One pass per op takes and keeps its buffers as any plan does. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -275,6 +275,13 @@ static neap_status plan_make(planned *p, const fusion_case *c, const setting *s,
     return status;
 }
 
+static double processor_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static double plan_run(planned *p, const char *name)
 {
     double start = seconds();
@@ -353,14 +360,16 @@ static int write_result(const setting *s, const fusion_case *c, const planned *p
     return neap_npy_write(p->ctx, path, &npy) == NEAP_OK ? 0 : fail(p->ctx, path);
 }
 
-static void show(const fusion_case *c, const planned *p, const planned *unfused, samples t[3])
+static void show(const fusion_case *c, const planned *p, const planned *unfused, samples t[4])
 {
     neap_memory_info m = NEAP_MEMORY_INFO_INIT;
     neap_context_memory(p->ctx, &m);
     double fused = median(&t[0]), passes = median(&t[1]), mib = 1048576;
     uint64_t tensors = m.peak_by_category[NEAP_MEM_ACTIVATIONS] +
                        m.peak_by_category[NEAP_MEM_SCRATCH] - p->constants;
-    printf("%-8s %10.6f %10.6f %10.6f %6.2f ", c->name, fused, t[0].t[0], passes, passes / fused);
+    median(&t[3]);
+    printf("%-8s %10.6f %10.6f %10.6f %10.6f %6.2f ", c->name, fused, t[0].t[0], t[3].t[0], passes,
+           passes / fused);
     if (c->copy)
         printf("%6.2f ", median(&t[2]) / fused);
     else
@@ -381,7 +390,7 @@ static void keep(samples *s, int turn, double t)
 
 static int measure(const fusion_case *c, const setting *s)
 {
-    static samples t[3]; /* default plan, one pass per op, memcpy */
+    static samples t[4]; /* default plan, one pass per op, memcpy, default plan's processor time */
     planned fused, unfused;
     copying copy = {0};
     if (plan_make(&fused, c, s, NULL) != NEAP_OK) {
@@ -391,7 +400,7 @@ static int measure(const fusion_case *c, const setting *s)
     }
     if (plan_make(&unfused, c, s, &one_pass) != NEAP_OK)
         return 1;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         t[i].n = 0;
     if (c->copy) {
         const input *z = &inputs[N_INPUTS - 1];
@@ -400,8 +409,11 @@ static int measure(const fusion_case *c, const setting *s)
         copy.to = pages((size_t)copy.bytes);
     }
     int n = s->repeats * c->turns;
-    for (int k = -1; k < n; k++) /* the first only warms, here and below */
+    for (int k = -1; k < n; k++) { /* the first only warms, here and below */
+        double start = processor_seconds();
         keep(&t[0], k, plan_run(&fused, c->name));
+        keep(&t[3], k, processor_seconds() - start);
+    }
     for (int k = -1; k < n; k++)
         keep(&t[1], k, plan_run(&unfused, c->name));
     for (int k = -1; k < n && c->copy; k++)
@@ -452,9 +464,9 @@ int main(int argc, char **argv)
             return 2;
         }
     }
-    printf("%-8s %10s %10s %10s %6s %6s %9s %9s %9s %8s %9s %6s %8s %5s %s\n", "case", "seconds",
-           "least", "one-pass", "times", "copy", "planned", "tensors", "all", "scratch",
-           "least-MiB", "steps", "planning", "bits", "sum");
+    printf("%-8s %10s %10s %10s %10s %6s %6s %9s %9s %9s %8s %9s %6s %8s %5s %s\n", "case",
+           "seconds", "least", "cpu", "one-pass", "times", "copy", "planned", "tensors", "all",
+           "scratch", "least-MiB", "steps", "planning", "bits", "sum");
     for (int i = 0; i < ALL_CASES && status == 0; i++)
         if (asked_for(cases[i].name, argv + optind))
             status = measure(&cases[i], &s);

@@ -6,8 +6,9 @@
 #
 # The first run compiles for minutes; inductor keeps what it made in TORCHINDUCTOR_CACHE_DIR (default
 # .peers/inductor). NEAP_BENCH names another program than build/release/bench/bench_fusion. Seconds are the
-# least of all rounds, because other work on the machine only ever adds; the medians' ratio stands beside
-# them. PyTorch takes its results from the C library and gives them back at each call; a plan keeps its own.
+# least of all rounds, because other work on the machine only ever adds; the ratios of medians and of the
+# least processor time, which other work disturbs less, stand beside them. PyTorch takes its results from
+# the C library and gives them back at each call; a plan keeps its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${1:?a python that has torch} threads=${2:-2} rounds=${3:-3}
@@ -76,7 +77,7 @@ for line in open(sys.argv[1]):
         distance[case] = " ".join(rest)
 print(f"{sys.argv[2]} threads, {sys.argv[3]} rounds; seconds: the least; ratio: Neap's over the compiled peer's;\n"
       "passes: how many times as fast as one pass per op; distance from the peer: the largest, and over the largest element")
-print(f"{'case':8} {'Neap':>9} {'compiled':>9} {'eager':>9} {'ratio':>6} {'median':>6} {'limit':>5} {'passes':>6} {'limit':>5} "
+print(f"{'case':8} {'Neap':>9} {'compiled':>9} {'eager':>9} {'ratio':>6} {'median':>6} {'cpu':>6} {'limit':>5} {'passes':>6} {'limit':>5} "
       f"{'peak MiB':>9} {'limit':>5} {'eager':>5} {'comp.':>5}  verdict; distance")
 missed = 0
 for case in compiled:
@@ -86,12 +87,13 @@ for case in compiled:
         print(f"{case:8} {'refused':>9} {theirs:9.5f} {eager[case]:9.5f}")
         missed += 1
         continue
-    rows = [[float(x) if x[0].isdigit() else x for x in row[:12]] for row in ours[case]]
+    rows = [[float(x) if x[0].isdigit() else x for x in row[:13]] for row in ours[case]]
     least = min(r[1] for r in rows)
     ratio = least / theirs
     middle = statistics.median(r[0] for r in rows) / statistics.median(t[1] for t in compiled[case])
-    passes = statistics.median(r[3] for r in rows)
-    peak = max(r[7] for r in rows)
+    processor = min(r[2] for r in rows) / min(t[2] for t in compiled[case])
+    passes = statistics.median(r[4] for r in rows)
+    peak = max(r[8] for r in rows)
     faults = []
     if time_limit is not None and ratio > time_limit:
         faults.append("time")
@@ -99,11 +101,11 @@ for case in compiled:
         faults.append("passes")
     if peak_limit is not None and peak > peak_limit:
         faults.append("peak")
-    if any(r[5] != r[6] for r in rows):
+    if any(r[6] != r[7] for r in rows):
         faults.append("planned is not measured")
-    if any(row[12] != "same" for row in ours[case]):
+    if any(row[13] != "same" for row in ours[case]):
         faults.append("bits")
-    copy = statistics.median(r[4] for r in rows) if rows[0][4] != "-" else None
+    copy = statistics.median(r[5] for r in rows) if rows[0][5] != "-" else None
     if copy is not None and copy < COPY:
         faults.append("copy")
     missed += bool(faults)
@@ -111,7 +113,7 @@ for case in compiled:
     if copy is not None:
         text += f"; {copy:.2f} of memcpy's bandwidth (limit {COPY})"
     shown = lambda x: "-" if x is None else f"{x:g}"
-    print(f"{case:8} {least:9.5f} {theirs:9.5f} {eager[case]:9.5f} {ratio:6.2f} {middle:6.2f} {shown(time_limit):>5} {passes:6.2f} "
+    print(f"{case:8} {least:9.5f} {theirs:9.5f} {eager[case]:9.5f} {ratio:6.2f} {middle:6.2f} {processor:6.2f} {shown(time_limit):>5} {passes:6.2f} "
           f"{shown(passes_limit):>5} {peak:9.3f} {shown(peak_limit):>5} {eager_peak:>5} {compiled_peak:>5}  {text}; {distance.get(case, '-')}")
 print("all limits met" if missed == 0 else f"{missed} cases miss a limit")
 END

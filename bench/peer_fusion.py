@@ -2,11 +2,10 @@
 
 peer_fusion.py DIR THREADS inputs          writes the inputs, x.npy .., into DIR
 peer_fusion.py DIR THREADS compile [CASE]  fills inductor's cache (TORCHINDUCTOR_CACHE_DIR): minutes a case
-peer_fusion.py DIR THREADS serve           answers lines "compiled CASE REPEATS" or "eager CASE REPEATS" of
-                                           standard input by the least and the median seconds, and
-                                           "compare CASE" by the largest distance of DIR/CASE.npy, which is
-                                           Neap's, from the compiled result, and the same
-                                           over the largest element
+peer_fusion.py DIR THREADS serve           answers lines of standard input:
+    compiled CASE REPEATS, eager CASE REPEATS    the least and the median seconds, the least processor seconds
+    compare CASE                                 the largest distance of DIR/CASE.npy, which is Neap's, from the
+                                                 compiled result, and the same over the largest element
 """
 import os
 import statistics
@@ -81,12 +80,13 @@ def write_inputs(directory):
 
 
 def timed(run, inputs, repeats):
-    times = []
+    times, processor = [], []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start, processor_start = time.perf_counter(), time.process_time()
         run(*inputs)
         times.append(time.perf_counter() - start)
-    return f"{min(times):.7f} {statistics.median(times):.7f}"
+        processor.append(time.process_time() - processor_start)
+    return f"{min(times):.7f} {statistics.median(times):.7f} {min(processor):.7f}"
 
 
 class Peer:
