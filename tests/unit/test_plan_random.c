@@ -1,0 +1,362 @@
+/* test_plan_random.c - what every plan must keep, on random programs: the bits of node-by-node
+ * evaluation, the planned peak when it runs, never above program order without fusion nor above
+ * another candidate, falling as features are switched on, within any budget that can be met.
+ *
+ * NEAP_RANDOM_GRAPHS: how many; NEAP_RANDOM_SEED: only that one, listed. */
+#include "random_draw.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { GRAPHS = 600 };
+#else
+enum { GRAPHS = 20000 };
+#endif
+
+enum {
+    ALL_OFF = NEAP_PLAN_NO_FUSION | NEAP_PLAN_NO_SIDEWAYS | NEAP_PLAN_NO_ORDER |
+              NEAP_PLAN_NO_STREAMING | NEAP_PLAN_NO_RECOMPUTE
+};
+
+typedef struct case_data {
+    random_graph graph;
+    uint8_t *want[GRAPH_ROOTS]; /* bytes of the roots, row-major */
+    int64_t shape[GRAPH_ROOTS][NEAP_MAX_RANK];
+    int rank[GRAPH_ROOTS];
+    size_t element[GRAPH_ROOTS];
+} case_data;
+
+static case_data c;
+static const char *doing = "";
+
+#define CHECK(condition)                                                                  \
+    do {                                                                                  \
+        if (!(condition)) {                                                               \
+            list_graph(&c.graph);                                                         \
+            fail_msg("seed %llu, %s, line %d: %s\nagain: NEAP_RANDOM_SEED=%llu",          \
+                     (unsigned long long)c.graph.seed, doing, __LINE__, #condition,       \
+                     (unsigned long long)c.graph.seed);                                   \
+        }                                                                                 \
+    } while (0)
+
+static uint64_t held(neap_context *ctx)
+{
+    neap_memory_info m = NEAP_MEMORY_INFO_INIT;
+    neap_context_trim(ctx);
+    neap_context_memory(ctx, &m);
+    return m.active + m.cached;
+}
+
+static neap_context *open_context(int threads)
+{
+    neap_context *ctx;
+    neap_context_options o = NEAP_CONTEXT_OPTIONS_INIT;
+    o.threads = threads;
+    assert_int_equal(neap_context_new(&o, &ctx), NEAP_OK);
+    return ctx;
+}
+
+/* ---- node by node ------------------------------------------------------------------------- */
+
+static void evaluate_apart(neap_context *ctx)
+{
+    const random_graph *g = &c.graph;
+    static neap_array *a[GRAPH_NODES];
+    neap_state *states[GRAPH_STATES];
+    const build_target to = {states, NULL, g->rows};
+    doing = "node by node";
+    CHECK(neap_scope_push(ctx) == NEAP_OK);
+    make_states(g, ctx, states);
+    for (int i = 0; i < g->n; i++) {
+        a[i] = build_node(&g->node[i], a, &to);
+        CHECK(neap_eval(a[i]) == NEAP_OK);
+    }
+    for (int r = 0; r < g->n_roots; r++) {
+        const neap_array *x = a[g->root[r]];
+        c.want[r] = NULL;
+        if (g->node[g->root[r]].kind == WRITE)
+            continue;
+        size_t bytes = neap_array_bytes(x);
+        c.want[r] = malloc(bytes + 1);
+        assert_non_null(c.want[r]);
+        CHECK(neap_array_read(x, c.want[r], bytes) == NEAP_OK);
+        c.rank[r] = neap_array_rank(x);
+        memcpy(c.shape[r], neap_array_shape(x), (size_t)c.rank[r] * sizeof(int64_t));
+        c.element[r] = (size_t)neap_dtype_describe(neap_array_dtype(x))->block_bytes;
+    }
+    for (int s = 0; s < g->n_states; s++)
+        neap_state_free(states[s]);
+    neap_scope_pop(ctx);
+}
+
+/* The wanted elements inside a row-major result, which may have room for more rows. */
+static bool same_bits(int r, const neap_array *got)
+{
+    int64_t index[NEAP_MAX_RANK] = {0};
+    const int64_t *whole = neap_array_shape(got);
+    const uint8_t *data = neap_array_data(got);
+    size_t element = c.element[r];
+    if (!memcmp(whole, c.shape[r], (size_t)c.rank[r] * sizeof *whole))
+        return neap_array_bytes(got) == 0 || !memcmp(data, c.want[r], neap_array_bytes(got));
+    for (int64_t i = 0; i < shape_size(c.rank[r], c.shape[r]); i++) {
+        int64_t at = 0;
+        for (int d = 0; d < c.rank[r]; d++)
+            at = at * whole[d] + index[d];
+        if (memcmp(data + (size_t)at * element, c.want[r] + (size_t)i * element, element) != 0)
+            return false;
+        for (int d = c.rank[r] - 1; d >= 0 && ++index[d] == c.shape[r][d]; d--)
+            index[d] = 0;
+    }
+    return true;
+}
+
+/* ---- one plan ----------------------------------------------------------------------------- */
+
+/* What the planner told: the smallest candidate, and how many were chosen. */
+typedef struct told {
+    uint64_t least;
+    int candidates, chosen;
+} told;
+
+static void listen(void *user, const neap_plan_event *event)
+{
+    told *t = user;
+    if (event->kind != NEAP_PLAN_EVENT_CANDIDATE)
+        return;
+    t->candidates++;
+    t->chosen += event->chosen;
+    if (event->peak_bytes < t->least)
+        t->least = event->peak_bytes;
+}
+
+/* Inside a limit of what is held and planned, the plan runs; afterwards just that is held. */
+static void run_measured(neap_context *ctx, neap_plan *plan, const neap_plan_info *info)
+{
+    const random_graph *g = &c.graph;
+    neap_memory_info m = NEAP_MEMORY_INFO_INIT;
+    const int64_t rows = g->rows;
+    uint64_t planned = held(ctx) + info->peak_bytes + info->state_bytes;
+    CHECK(neap_context_set_limit(ctx, planned) == NEAP_OK);
+    if (neap_plan_run(plan, g->rows ? &rows : NULL) != NEAP_OK) {
+        fprintf(stderr, "%s\n", neap_context_error(ctx));
+        CHECK(!"the plan runs");
+    }
+    neap_context_memory(ctx, &m);
+    CHECK(m.active + m.cached == planned);
+    CHECK(neap_context_set_limit(ctx, 0) == NEAP_OK);
+    for (int r = 0; r < g->n_roots; r++) {
+        const neap_array *y = neap_plan_output(plan, r);
+        CHECK(!c.want[r] || (y && same_bits(r, y)));
+    }
+    if (g->n_states == 0) { /* again, and nothing more is held */
+        CHECK(neap_plan_run(plan, g->rows ? &rows : NULL) == NEAP_OK);
+        neap_context_memory(ctx, &m);
+        CHECK(m.active + m.cached == planned);
+        for (int r = 0; r < g->n_roots; r++)
+            CHECK(same_bits(r, neap_plan_output(plan, r)));
+    }
+}
+
+typedef struct built {
+    neap_array *a[GRAPH_NODES], *roots[GRAPH_ROOTS];
+    neap_state *states[GRAPH_STATES];
+    neap_param *param;
+} built;
+
+static void build_together(neap_context *ctx, built *b)
+{
+    const random_graph *g = &c.graph;
+    b->param = NULL;
+    CHECK(neap_scope_push(ctx) == NEAP_OK);
+    make_states(g, ctx, b->states);
+    if (g->rows)
+        CHECK(neap_param_new(ctx, "rows", g->extent[0], &b->param) == NEAP_OK);
+    const build_target to = {b->states, b->param, g->rows};
+    for (int i = 0; i < g->n; i++) {
+        b->a[i] = build_node(&g->node[i], b->a, &to);
+        CHECK(b->a[i] != NULL);
+    }
+    for (int r = 0; r < g->n_roots; r++)
+        b->roots[r] = b->a[g->root[r]];
+}
+
+static void let_go(neap_context *ctx, built *b)
+{
+    for (int s = 0; s < c.graph.n_states; s++)
+        neap_state_free(b->states[s]);
+    neap_scope_pop(ctx);
+    neap_param_free(b->param);
+}
+
+/* Plans the graph and, if wanted, runs it. The status is of planning. */
+static neap_status plan_it(neap_context *ctx, const neap_plan_options *o, bool run,
+                           neap_plan_info *info)
+{
+    static built b;
+    neap_plan *plan;
+    CHECK(neap_context_plan_options(ctx, o) == NEAP_OK);
+    build_together(ctx, &b);
+    neap_status status = neap_plan_make(ctx, c.graph.n_roots, b.roots, b.param != NULL, &b.param,
+                                        &plan);
+    if (status == NEAP_OK) {
+        neap_plan_describe(plan, info);
+        CHECK(info->arena_bytes >= info->largest_live_bytes);
+        CHECK(info->least_bytes <= info->peak_bytes);
+        if (run)
+            run_measured(ctx, plan, info);
+        neap_plan_free(plan);
+    }
+    let_go(ctx, &b);
+    return status;
+}
+
+/* ---- checks ------------------------------------------------------------------------------- */
+
+static void check_peaks(neap_context *ctx, neap_plan_info *info)
+{
+    neap_plan_options o = NEAP_PLAN_OPTIONS_INIT;
+    neap_plan_info plain = NEAP_PLAN_INFO_INIT, low = NEAP_PLAN_INFO_INIT;
+    told t = {UINT64_MAX, 0, 0};
+    doing = "default plan";
+    CHECK(plan_it(ctx, &o, true, info) == NEAP_OK);
+    doing = "program order, nothing fused";
+    o.without = ALL_OFF;
+    CHECK(plan_it(ctx, &o, c.graph.seed % 8 == 0, &plain) == NEAP_OK);
+    CHECK(plain.fused_groups == 0 && plain.row_streamed_steps == 0 && plain.recomputed_steps == 0);
+    CHECK(info->peak_bytes <= plain.peak_bytes);
+    doing = "low memory";
+    o.without = NEAP_PLAN_LOW_MEMORY;
+    o.explain = listen;
+    o.user = &t;
+    CHECK(plan_it(ctx, &o, true, &low) == NEAP_OK);
+    CHECK(low.peak_bytes <= info->peak_bytes);
+    CHECK(low.peak_bytes <= t.least);
+    CHECK(t.candidates == 0 || t.chosen == 1);
+    CHECK(info->least_bytes == 0 || low.peak_bytes == info->least_bytes);
+    CHECK(info->least_bytes <= plain.peak_bytes);
+}
+
+/* Features switched on one after the other never raise the least peak. */
+static void check_features(neap_context *ctx)
+{
+    static const unsigned features[] = {NEAP_PLAN_NO_FUSION, NEAP_PLAN_NO_SIDEWAYS,
+                                        NEAP_PLAN_NO_ORDER, NEAP_PLAN_NO_STREAMING,
+                                        NEAP_PLAN_NO_RECOMPUTE};
+    neap_plan_options o = NEAP_PLAN_OPTIONS_INIT;
+    uint64_t peak = UINT64_MAX, least = UINT64_MAX;
+    doing = "features one by one";
+    o.without = ALL_OFF | NEAP_PLAN_LOW_MEMORY;
+    for (int k = 0; k <= COUNT(features); k++) {
+        neap_plan_info info = NEAP_PLAN_INFO_INIT;
+        CHECK(plan_it(ctx, &o, c.graph.seed % 5 == (unsigned)k % 5, &info) == NEAP_OK);
+        CHECK(info.peak_bytes <= peak && info.least_bytes <= least);
+        peak = info.peak_bytes;
+        least = info.least_bytes;
+        o.without &= k < COUNT(features) ? ~features[k] : ~0u;
+    }
+}
+
+/* Budgets from the least to the default peak: kept, with the same bits, and more is never less. */
+static void check_budgets(neap_context *ctx, const neap_plan_info *whole)
+{
+    const uint64_t least = whole->least_bytes, span = whole->peak_bytes - least;
+    neap_plan_options o = NEAP_PLAN_OPTIONS_INIT;
+    char text[32];
+    uint64_t peak = 0;
+    if (least == 0) /* of a plan that takes nothing */
+        return;
+    doing = "budgets";
+    for (unsigned k = 0; k <= 4; k++) {
+        neap_plan_info info = NEAP_PLAN_INFO_INIT;
+        o.budget = least + span * k / 4;
+        CHECK(plan_it(ctx, &o, true, &info) == NEAP_OK);
+        CHECK(info.peak_bytes <= o.budget && info.peak_bytes >= peak);
+        CHECK(info.least_bytes == least);
+        peak = info.peak_bytes;
+    }
+    o.budget = least - 1;
+    neap_plan_info info = NEAP_PLAN_INFO_INIT;
+    CHECK(plan_it(ctx, &o, false, &info) == NEAP_ENOMEM);
+    snprintf(text, sizeof text, "%llu", (unsigned long long)least);
+    CHECK(strstr(neap_context_error(ctx), text) != NULL);
+    neap_context_clear_error(ctx);
+}
+
+static void check_settings(neap_context *one, neap_context *two)
+{
+    static const int sizes[] = {1, 2, 64};
+    neap_plan_options o = NEAP_PLAN_OPTIONS_INIT;
+    for (int k = 0; k < COUNT(sizes); k++) {
+        neap_plan_info info = NEAP_PLAN_INFO_INIT;
+        o.max_fusion_size = sizes[k];
+        doing = k ? k == 1 ? "groups of 2, threads" : "groups of 64, threads" : "groups of 1";
+        CHECK(plan_it(k ? two : one, &o, true, &info) == NEAP_OK);
+    }
+}
+
+/* Free-form evaluation, the second time by a plan of the cache. */
+static void check_eval(neap_context *ctx)
+{
+    static built b;
+    doing = "eval_all";
+    CHECK(neap_context_plan_options(ctx, NULL) == NEAP_OK);
+    for (int round = 0; round < 2; round++) {
+        build_together(ctx, &b);
+        if (b.param)
+            CHECK(neap_param_set(b.param, c.graph.rows) == NEAP_OK);
+        CHECK(neap_eval_all(c.graph.n_roots, b.roots) == NEAP_OK);
+        for (int r = 0; r < c.graph.n_roots; r++) {
+            size_t bytes = c.want[r] ? neap_array_bytes(b.roots[r]) : 0;
+            uint8_t *got = malloc(bytes + 1);
+            assert_non_null(got);
+            if (c.want[r] && !c.graph.rows) {
+                CHECK(neap_array_read(b.roots[r], got, bytes) == NEAP_OK);
+                CHECK(!memcmp(got, c.want[r], bytes));
+            }
+            free(got);
+        }
+        let_go(ctx, &b);
+    }
+}
+
+static void check_graph(uint64_t seed, neap_context *one, neap_context *two)
+{
+    neap_plan_info info = NEAP_PLAN_INFO_INIT;
+    doing = "drawing";
+    draw_graph(&c.graph, seed, one);
+    if (getenv("NEAP_RANDOM_SEED"))
+        list_graph(&c.graph);
+    evaluate_apart(one);
+    check_peaks(one, &info);
+    if (seed % 4 == 0)
+        check_features(one);
+    else if (seed % 4 == 1)
+        check_budgets(one, &info);
+    else if (seed % 4 == 2)
+        check_settings(one, two);
+    else
+        check_eval(one);
+    for (int r = 0; r < c.graph.n_roots; r++)
+        free(c.want[r]);
+    free_graph(&c.graph);
+}
+
+static void test_random_graphs(void **state)
+{
+    (void)state;
+    const char *only = getenv("NEAP_RANDOM_SEED"), *count = getenv("NEAP_RANDOM_GRAPHS");
+    uint64_t first = only ? strtoull(only, NULL, 10) : 1;
+    uint64_t n = only ? 1 : count ? strtoull(count, NULL, 10) : GRAPHS;
+    neap_context *one = open_context(1), *two = open_context(2);
+    const uint64_t before = held(one);
+    for (uint64_t seed = first; seed < first + n; seed++)
+        check_graph(seed, one, two);
+    /* the engine, made at the first plan, lies in a slab of its own */
+    assert_true(held(one) <= before + (256 << 10));
+    neap_context_free(one);
+    neap_context_free(two);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_graphs)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
