@@ -90,6 +90,9 @@ NEAP_API neap_status neap_transcriber_at_peak(neap_transcriber *transcriber,
                                               bool (*visit)(void *user,
                                                             const neap_plan_alive *alive),
                                               void *user);
+/* The plans of a window; each is named by its program, "encoder.pte", which is opened once more. */
+NEAP_API neap_status neap_transcriber_visit_plans(neap_transcriber *transcriber,
+                                                  neap_plan_visit *visit, void *user);
 
 typedef struct neap_speech_segment {
     double start, end; /* seconds from the recording's start */

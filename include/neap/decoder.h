@@ -58,9 +58,10 @@ NEAP_API void neap_decoder_describe(const neap_decoder *decoder, neap_decoder_in
 /* What feeding `ids` at `position` will need: as neap_handle_plan. At most a chunk of them. */
 NEAP_API neap_status neap_decoder_plan(neap_decoder *decoder, const int32_t *ids, int64_t n,
                                        int64_t position, neap_execution_plan *plan,
-                                       bool (*visit)(void *user,
-                                                     const struct neap_plan_alive *alive),
+                                       bool (*visit)(void *user, const neap_plan_alive *alive),
                                        void *user);
+NEAP_API neap_status neap_decoder_visit_plans(neap_decoder *decoder, const int32_t *ids, int64_t n,
+                                              int64_t position, neap_plan_visit *visit, void *user);
 
 /* Appends tokens, in chunks; the scores are of the token after the last. NEAP_ELIMIT names both
  * numbers if they do not fit; NEAP_EINVAL for an id outside the vocabulary. */

@@ -120,6 +120,9 @@ NEAP_API void neap_session_describe(const neap_session *session, neap_session_in
 NEAP_API void neap_session_at_peak(const neap_session *session,
                                    bool (*visit)(void *user, const neap_plan_alive *alive),
                                    void *user);
+/* "prefill", "decode" and "head", those there are. */
+NEAP_API void neap_session_visit_plans(const neap_session *session, neap_plan_visit *visit,
+                                       void *user);
 
 /* Takes the planned bytes and repacks weights if so decided. Called by the first prefill otherwise.
  */

@@ -33,8 +33,11 @@ enum {
 typedef enum neap_plan_event_kind {
     NEAP_PLAN_EVENT_FUSED,     /* a group of ops became one step */
     NEAP_PLAN_EVENT_NOT_FUSED, /* two ops that could be one step are not; `text` says why */
-    NEAP_PLAN_EVENT_CANDIDATE  /* a whole plan: `text` says what it does, `chosen` if it was taken */
+    NEAP_PLAN_EVENT_CANDIDATE, /* a whole plan: `text` says what it does, `chosen` if it was taken */
+    NEAP_PLAN_EVENT_MADE       /* `plan` is made: what was told since the last one is about it */
 } neap_plan_event_kind;
+
+typedef struct neap_plan neap_plan;
 
 typedef struct neap_plan_event {
     neap_plan_event_kind kind;
@@ -43,6 +46,7 @@ typedef struct neap_plan_event {
     uint64_t peak_bytes; /* of a candidate: arena and results; else bytes by which the peak would rise */
     double seconds;      /* of a candidate: predicted from bytes moved and flops */
     bool chosen;
+    const neap_plan *plan; /* of MADE */
 } neap_plan_event;
 
 typedef struct neap_plan_options {
@@ -63,8 +67,6 @@ typedef struct neap_plan_options {
 NEAP_API neap_status neap_context_plan_options(neap_context *ctx, const neap_plan_options *options);
 
 /* ---- plans as objects -------------------------------------------------------------------------- */
-
-typedef struct neap_plan neap_plan;
 
 typedef struct neap_plan_info {
     size_t size;
@@ -143,11 +145,18 @@ typedef struct neap_plan_step {
 } neap_plan_step;
 
 /* In order of first steps; in order of running. Strings live as long as the plan; visiting stops
- * when `visit` returns false. */
-NEAP_API void neap_plan_values(const neap_plan *plan,
-                               bool (*visit)(void *user, const neap_plan_value *value), void *user);
-NEAP_API void neap_plan_steps(const neap_plan *plan,
-                              bool (*visit)(void *user, const neap_plan_step *step), void *user);
+ * when `visit` returns false. Activations and scratch that are alive at a step add up to its
+ * live_bytes: of values that follow each other in one place, the last begun is alive. NEAP_ENOMEM. */
+NEAP_API neap_status neap_plan_values(const neap_plan *plan,
+                                      bool (*visit)(void *user, const neap_plan_value *value),
+                                      void *user);
+NEAP_API neap_status neap_plan_steps(const neap_plan *plan,
+                                     bool (*visit)(void *user, const neap_plan_step *step),
+                                     void *user);
+
+/* How the plans of something larger are shown, in the order in which they run: `fullest` if more is
+ * held while it runs than with any before it. False stops. */
+typedef bool neap_plan_visit(void *user, const char *name, const neap_plan *plan, bool fullest);
 
 /* Counters of the context: evaluations planned, cache hits, seconds spent planning, steps run. */
 typedef struct neap_eval_stats {

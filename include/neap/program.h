@@ -10,7 +10,7 @@
 #ifndef NEAP_PROGRAM_H
 #define NEAP_PROGRAM_H
 
-#include "array.h"
+#include "plan.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -180,11 +180,14 @@ typedef struct neap_execution_plan {
     {                                       \
         .size = sizeof(neap_execution_plan) \
     }
-struct neap_plan_alive;
 NEAP_API neap_status neap_handle_plan(neap_handle *handle, int n_inputs, const neap_value *inputs,
                                       neap_execution_plan *plan,
-                                      bool (*visit)(void *user, const struct neap_plan_alive *alive),
+                                      bool (*visit)(void *user, const neap_plan_alive *alive),
                                       void *user);
+/* The plans of that execution, as neap_handle_plan finds them. */
+NEAP_API neap_status neap_handle_visit_plans(neap_handle *handle, int n_inputs,
+                                             const neap_value *inputs, neap_plan_visit *visit,
+                                             void *user);
 
 typedef struct neap_handle_stats {
     size_t size;

@@ -41,6 +41,7 @@ static int parse(cli_settings *s, bool plan, int argc, char **argv)
 #include "cli/session_options.def"
 #include "cli/common_options.def"
         {plan ? "json" : NULL, 0, CLI_FLAG, &s->json, 0, 0, NULL, "one JSON object on one line"},
+#include "cli/plan_options.def"
         {.name = NULL},
     };
     const int status = cli_parse(table, s, argc, argv, "-m FILE -p TEXT [OPTION...]", NULL);
@@ -78,27 +79,41 @@ static int run(cli_task *t)
     return cli_print_text(t, t->ctx, generate, t);
 }
 
+static int go(const cli_settings *settings, cli_plan_data *picture, int (*work)(cli_task *task))
+{
+    cli_task task;
+    int status = cli_task_open(&task, settings, settings->model, settings->threads);
+    task.picture = picture;
+    if (status == CLI_DONE && picture)
+        status = cli_plan_data_watch(picture, task.ctx);
+    if (status == CLI_DONE)
+        status = cli_task_prompt(&task);
+    if (status == CLI_DONE)
+        status = cli_task_plan(&task, settings->new_tokens, settings->new_tokens - 1);
+    if (status == CLI_DONE)
+        status = work(&task);
+    return cli_task_finish(&task, status);
+}
+
 int cli_generate(bool plan, int (*work)(cli_task *task), int argc, char **argv)
 {
     cli_settings settings = CLI_SETTINGS_INIT;
+    cli_plan_data data = CLI_PLAN_DATA_INIT, *picture = plan ? &data : NULL;
     int status = parse(&settings, plan, argc, argv);
+    if (status == CLI_PARSED && plan) {
+        const int prepared = cli_plan_prepare(picture, &settings);
+        status = prepared == CLI_DONE ? CLI_PARSED : prepared;
+    }
     if (status == CLI_PARSED && cli_is_program(settings.model)) {
-        status = cli_generate_program(&settings, plan);
+        status = cli_generate_program(&settings, picture);
     } else if (status == CLI_PARSED &&
                (settings.tokenizer || settings.data || settings.options.count)) {
         status = cli_usage("--tokenizer, --option and --data are for programs, %s is none",
                            settings.model);
     } else if (status == CLI_PARSED) {
-        cli_task task;
-        status = cli_task_open(&task, &settings, settings.model, settings.threads);
-        if (status == CLI_DONE)
-            status = cli_task_prompt(&task);
-        if (status == CLI_DONE)
-            status = cli_task_plan(&task, settings.new_tokens, settings.new_tokens - 1);
-        if (status == CLI_DONE)
-            status = work(&task);
-        status = cli_task_finish(&task, status);
+        status = go(&settings, picture, work);
     }
+    cli_plan_data_free(&data);
     cli_settings_free(&settings);
     return status;
 }

@@ -29,10 +29,9 @@ static cli_plan_facts session_facts(const cli_task *t)
     return f;
 }
 
-static json_t *session_json(const cli_task *t, const cli_alive *alive)
+static json_t *session_json(const cli_task *t)
 {
-    const cli_plan_facts facts = session_facts(t);
-    json_t *object = cli_plan_json(&facts, alive);
+    json_t *object = json_object();
     json_object_set_new(object, "kv_bytes", json_integer((json_int_t)t->plan.kv_bytes));
     json_object_set_new(object, "prompt_tokens", json_integer((json_int_t)t->ids.count));
     json_object_set_new(object, "context", json_integer(t->plan.context));
@@ -41,30 +40,31 @@ static json_t *session_json(const cli_task *t, const cli_alive *alive)
     return object;
 }
 
-static void print_session(const cli_task *t, cli_alive *alive)
+static void print_session(const cli_task *t)
 {
     const neap_session_info *i = &t->plan;
-    const cli_plan_facts facts = session_facts(t);
     cli_print_clean(stdout, t->info.name, strlen(t->info.name));
     printf("%s%zu prompt tokens, context %" PRId64 ", KV cache %s, steps of %" PRId64
            " tokens, weights %s, %d threads\n\n",
            *t->info.name ? ": " : "", t->ids.count, i->context,
            t->settings->kv_type ? "f32" : "f16", i->chunk, i->repacked ? "repacked" : "mapped",
-           facts.threads);
-    cli_plan_print(&facts, alive);
+           neap_context_threads(t->ctx));
 }
 
 static int report(cli_task *t)
 {
     cli_alive alive = {.count = 0};
+    const cli_plan_report r = {.settings = t->settings,
+                               .command = "generate",
+                               .title = *t->info.name ? t->info.name : t->settings->model,
+                               .facts = session_facts(t),
+                               .alive = &alive,
+                               .data = t->picture};
     neap_session_at_peak(t->session, cli_alive_add, &alive);
-    int status;
-    if (t->settings->json) {
-        status = cli_json_print(stdout, "standard output", session_json(t, &alive));
-    } else {
-        print_session(t, &alive);
-        status = cli_flush_output();
-    }
+    neap_session_visit_plans(t->session, cli_plan_data_add, t->picture);
+    if (!t->settings->json)
+        print_session(t);
+    const int status = cli_plan_tell(&r, session_json(t));
     cli_alive_clear(&alive);
     return status;
 }
@@ -100,9 +100,11 @@ static int print_help(FILE *file)
 {
     fputs("Usage: neap plan COMMAND [OPTION...]\n"
           "Tells what the command would need: the peak, the least budget, what holds the peak.\n"
-          "Takes the options of the command, and --json. Nothing is run; files that the command "
-          "would\n"
-          "write are not written, but for --stats.\n\nCommands:",
+          "Takes the options of the command, and --json, --html FILE, --trace FILE, --measured "
+          "FILE.json\n"
+          "and --verbose. Nothing is run; files that the command would write are not written, but "
+          "for\n"
+          "--stats.\n\nCommands:",
           file);
     for (int i = 0; i < N_COMMANDS; i++)
         fprintf(file, " %s", commands[i].name);

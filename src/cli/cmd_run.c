@@ -47,6 +47,7 @@ static int parse(cli_settings *s, bool plan, int argc, char **argv)
         {plan ? "json" : NULL, 0, CLI_FLAG, &s->json, 0, 0, NULL, "one JSON object on one line"},
         {"shape", 0, CLI_EVENTS, &s->shapes, 0, 0, "I=N,N...", "the shape of input I, if it has no "
          "file (default: the largest that the program takes)"},
+#include "cli/plan_options.def"
         {.name = NULL},
     };
     const int status = cli_parse(table, s, argc, argv, "PROGRAM.pte [OPTION...]", &s->file);
@@ -59,7 +60,7 @@ static int parse(cli_settings *s, bool plan, int argc, char **argv)
 static int check_files(const cli_settings *s)
 {
     const cli_events *e = &s->calls;
-    cli_file *files = calloc((size_t)e->count + 3, sizeof *files);
+    cli_file *files = calloc((size_t)e->count + 5, sizeof *files);
     if (!files)
         return cli_failed("out of memory");
     size_t n = 0;
@@ -72,6 +73,8 @@ static int check_files(const cli_settings *s)
                 files[n++] = (cli_file){output ? "-o" : "-i", e->at[i].text, output};
         }
     files[n++] = (cli_file){"--stats", s->stats, true};
+    files[n++] = (cli_file){"--html", s->html, true};
+    files[n++] = (cli_file){"--trace", s->trace, true};
     const int status = cli_check_files(files, n);
     free(files);
     return status;
@@ -263,28 +266,34 @@ static int execute(run *r)
     return status;
 }
 
+static neap_status show_call(void *user, int i, neap_plan_visit *visit, void *visitor)
+{
+    run *r = user;
+    const cli_values *in = r->calls[i].in;
+    return neap_handle_visit_plans(r->p.handle, in->count, in->at, visit, visitor);
+}
+
 static int report(run *r)
 {
     const char *method = neap_program_method_name(r->p.program, r->p.method);
-    if (r->settings->json) {
-        json_t *object = cli_plan_json(&r->p.plan, &r->p.alive);
-        json_object_set_new(object, "method", cli_json_text(method, strlen(method)));
-        json_object_set_new(object, "calls", json_integer(r->n_calls));
-        json_object_set_new(object, "evaluations", json_integer(r->p.evaluations));
-        return cli_json_print(stdout, "standard output", object);
+    json_t *more = json_object();
+    json_object_set_new(more, "method", cli_json_text(method, strlen(method)));
+    json_object_set_new(more, "calls", json_integer(r->n_calls));
+    json_object_set_new(more, "evaluations", json_integer(r->p.evaluations));
+    if (!r->settings->json) {
+        fputs("method ", stdout);
+        cli_print_clean(stdout, method, strlen(method));
+        printf(": %d call%s, %" PRId64 " evaluation%s, %d threads\n\n", r->n_calls,
+               r->n_calls == 1 ? "" : "s", r->p.evaluations, r->p.evaluations == 1 ? "" : "s",
+               r->p.plan.threads);
     }
-    fputs("method ", stdout);
-    cli_print_clean(stdout, method, strlen(method));
-    printf(": %d call%s, %" PRId64 " evaluation%s, %d threads\n\n", r->n_calls,
-           r->n_calls == 1 ? "" : "s", r->p.evaluations, r->p.evaluations == 1 ? "" : "s",
-           r->p.plan.threads);
-    cli_plan_print(&r->p.plan, &r->p.alive);
-    return cli_flush_output();
+    return cli_program_tell(&r->p, "run", show_call, r, more);
 }
 
-static int go(run *r, bool plan)
+static int go(run *r, cli_plan_data *picture)
 {
-    int status = cli_program_open(&r->p, r->settings, r->settings->file);
+    const bool plan = picture != NULL;
+    int status = cli_program_open(&r->p, r->settings, r->settings->file, picture);
     if (status == CLI_DONE)
         status = cli_program_choose(&r->p);
     if (status == CLI_DONE) {
@@ -310,13 +319,18 @@ static int go(run *r, bool plan)
 int cli_run(bool plan, int argc, char **argv)
 {
     cli_settings settings = CLI_SETTINGS_INIT;
+    cli_plan_data picture = CLI_PLAN_DATA_INIT;
     int status = parse(&settings, plan, argc, argv);
     if (status == CLI_PARSED)
         status = check_shapes(&settings);
     if (status == CLI_PARSED && (status = check_files(&settings)) == CLI_DONE) {
         run r = {.settings = &settings};
-        status = go(&r, plan);
+        if (plan)
+            status = cli_plan_prepare(&picture, &settings);
+        if (status == CLI_DONE)
+            status = go(&r, plan ? &picture : NULL);
     }
+    cli_plan_data_free(&picture);
     cli_settings_free(&settings);
     return status;
 }

@@ -22,6 +22,7 @@ typedef struct transcription {
     bool audio_failed;
     cli_speech_text text;
     cli_stats stats;
+    cli_plan_data *picture; /* of plan */
 } transcription;
 
 static int parse(cli_settings *s, bool plan, int argc, char **argv)
@@ -44,6 +45,7 @@ static int parse(cli_settings *s, bool plan, int argc, char **argv)
         {"no-fallback", 0, CLI_FLAG, &s->no_fallback, 0, 0, NULL, "no further attempts, at higher "
          "temperatures, where text repeats itself or is unlikely"},
 #include "cli/common_options.def"
+#include "cli/plan_options.def"
         {.name = NULL},
     };
     const int status = cli_parse(table, s, argc, argv, "-m DIR AUDIO [OPTION...]", &s->file);
@@ -156,22 +158,26 @@ static cli_plan_facts facts_of(const transcription *t)
 static int report(transcription *t)
 {
     cli_alive alive = {.count = 0};
-    const cli_plan_facts facts = facts_of(t);
-    int status = CLI_DONE;
-    if (neap_transcriber_at_peak(t->transcriber, cli_alive_add, &alive) != NEAP_OK) {
+    const cli_plan_report r = {.settings = t->settings,
+                               .command = "transcribe",
+                               .title = t->settings->model,
+                               .facts = facts_of(t),
+                               .alive = &alive,
+                               .data = t->picture};
+    int status;
+    if (neap_transcriber_at_peak(t->transcriber, cli_alive_add, &alive) != NEAP_OK ||
+        neap_transcriber_visit_plans(t->transcriber, cli_plan_data_add, t->picture) != NEAP_OK) {
         status = cli_context_failed(t->ctx);
-    } else if (t->settings->json) {
-        json_t *object = cli_plan_json(&facts, &alive);
-        json_object_set_new(object, "peak_program", json_string(t->info.peak_program));
-        json_object_set_new(object, "positions", json_integer(t->info.positions));
-        status = cli_json_print(stdout, "standard output", object);
     } else {
-        printf("%" PRId64 " tokens, %d mel bands, %" PRId64 " positions of text; the most is held "
-               "while %s runs, %d threads\n\n",
-               t->info.vocabulary, t->info.bins, t->info.positions, t->info.peak_program,
-               facts.threads);
-        cli_plan_print(&facts, &alive);
-        status = cli_flush_output();
+        json_t *more = json_object();
+        json_object_set_new(more, "peak_program", json_string(t->info.peak_program));
+        json_object_set_new(more, "positions", json_integer(t->info.positions));
+        if (!t->settings->json)
+            printf("%" PRId64 " tokens, %d mel bands, %" PRId64
+                   " positions of text; the most is held while %s runs, %d threads\n\n",
+                   t->info.vocabulary, t->info.bins, t->info.positions, t->info.peak_program,
+                   r.facts.threads);
+        status = cli_plan_tell(&r, more);
     }
     cli_alive_clear(&alive);
     return status;
@@ -183,7 +189,9 @@ static int open_all(transcription *t, bool plan)
 {
     const cli_settings *s = t->settings;
     const cli_file files[] = {{"AUDIO", s->file, false}, {"--stats", s->stats, true}};
-    const int status = cli_check_files(files, sizeof files / sizeof files[0]);
+    int status = cli_check_files(files, sizeof files / sizeof files[0]);
+    if (status == CLI_DONE && plan)
+        status = cli_plan_prepare(t->picture, s);
     if (status != CLI_DONE)
         return status;
     if (s->stats && cli_check_writable("--stats", s->stats) != CLI_DONE)
@@ -191,6 +199,8 @@ static int open_all(transcription *t, bool plan)
     if (!plan && !(t->audio = cli_audio_open(s->file)))
         return CLI_FAILED;
     if (cli_context_new(1, &t->ctx) != CLI_DONE)
+        return CLI_FAILED;
+    if (plan && cli_plan_data_watch(t->picture, t->ctx) != CLI_DONE)
         return CLI_FAILED;
     neap_transcriber_options o = NEAP_TRANSCRIBER_OPTIONS_INIT;
     o.memory = s->memory;
@@ -247,7 +257,9 @@ int cli_transcribe(bool plan, int argc, char **argv)
     cli_settings settings = CLI_SETTINGS_INIT;
     int status = parse(&settings, plan, argc, argv);
     if (status == CLI_PARSED) {
+        cli_plan_data picture = CLI_PLAN_DATA_INIT;
         transcription t = {.settings = &settings,
+                           .picture = &picture,
                            .info = NEAP_TRANSCRIBER_INFO_INIT,
                            .result = NEAP_TRANSCRIBE_RESULT_INIT};
         cli_stats_begin(&t.stats);
@@ -260,6 +272,7 @@ int cli_transcribe(bool plan, int argc, char **argv)
         if (status == CLI_DONE)
             status = plan ? report(&t) : run(&t);
         status = finish(&t, status);
+        cli_plan_data_free(&picture);
     }
     cli_settings_free(&settings);
     return status;

@@ -227,7 +227,7 @@ int cli_info_program(const cli_settings *settings)
     int status = cli_check_files(files, 2);
     if (status != CLI_DONE)
         return status;
-    status = cli_program_open(&p, settings, settings->file);
+    status = cli_program_open(&p, settings, settings->file, NULL);
     json_t *object = status == CLI_DONE ? program_json(&p) : NULL;
     if (status == CLI_DONE && !object)
         status = cli_context_failed(p.ctx);

@@ -50,10 +50,11 @@ typedef struct cli_option {
 
 /* What any command can be told; each command's table offers a part of it. */
 typedef struct cli_settings {
-    bool help, quiet, json, chat, raw, tokens, ignore_eos, tensors;
+    bool help, quiet, json, chat, raw, tokens, ignore_eos, tensors, verbose;
     bool timestamps, srt, no_fallback; /* of transcribe */
     char *model, *tokenizer, *prompt, *system, *ids, *logits, *stats;
     char *method, *data, *kv_cache, *language;
+    char *html, *trace, *measured; /* of plan */
     char *file; /* the argument of info, run and transcribe */
     uint64_t memory, seed;
     int64_t threads, context, new_tokens, chunk, top_k, repeat, repeat_call;
@@ -69,8 +70,8 @@ typedef struct cli_settings {
 
 void cli_settings_free(cli_settings *settings);
 
-/* Rows that several commands have are in model_options.def, session_options.def and
- * common_options.def: included in a table, they fill the settings `s`. */
+/* Rows that several commands have are in model_options.def, session_options.def,
+ * plan_options.def and common_options.def: included in a table, they fill the settings `s`. */
 
 enum { CLI_PARSED = -1 };
 

@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/plan_page.h"
+#include "cli/plan_trace.h"
 #include "cli/stats.h"
 
 /* ---- what is alive at the peak ------------------------------------------------------------ */
@@ -93,43 +95,123 @@ static void print_alive(cli_alive *all)
     }
 }
 
-/* ---- the whole ---------------------------------------------------------------------------- */
+/* ---- JSON --------------------------------------------------------------------------------- */
 
-json_t *cli_plan_json(const cli_plan_facts *f, const cli_alive *alive)
+static void set_integer(json_t *object, const char *key, uint64_t value)
+{
+    json_object_set_new(object, key, json_integer((json_int_t)value));
+}
+
+static json_t *array_or_empty(json_t *array)
+{
+    return array ? json_incref(array) : json_array();
+}
+
+/* In full unless it is the one whose arrays stand in the object itself. */
+static json_t *part_json(const cli_plan_part *part, bool fullest)
 {
     json_t *object = json_object();
-    const struct {
-        const char *key;
-        int64_t value;
-    } numbers[] = {
-        {"planned_peak_bytes", (int64_t)f->planned_peak_bytes},
-        {"least_bytes",        (int64_t)f->least_bytes       },
-        {"mapped_bytes",       (int64_t)f->mapped_bytes      },
-        {"memory_limit",       (int64_t)f->memory_limit      },
-        {"peak_step",          f->peak_step                  },
-        {"arena_bytes",        (int64_t)f->arena_bytes       },
-        {"largest_live_bytes", (int64_t)f->largest_live_bytes},
-        {"steps",              f->steps                      },
-        {"recomputed_steps",   0                             }, /* no such steps are planned yet */
-        {"row_streamed_steps", 0                             },
-        {"fused_groups",       0                             },
-        {"threads",            f->threads                    },
-    };
-    for (size_t n = 0; n < sizeof numbers / sizeof numbers[0]; n++)
-        json_object_set_new(object, numbers[n].key, json_integer(numbers[n].value));
-    json_object_set_new(object, "peak_by_category", cli_categories_json(f->by_category));
-    json_object_set_new(object, "alive_at_peak",
-                        alive->list ? json_incref(alive->list) : json_array());
-    json_object_set_new(object, "plan_seconds", json_real(f->plan_seconds));
+    json_object_set_new(object, "name", cli_json_text(part->name, strlen(part->name)));
+    json_object_set_new(object, "holds_peak", json_boolean(fullest));
+    set_integer(object, "steps", (uint64_t)part->info.steps);
+    set_integer(object, "peak_step", (uint64_t)part->info.peak_step);
+    set_integer(object, "arena_bytes", part->info.arena_bytes);
+    set_integer(object, "largest_live_bytes", part->info.largest_live_bytes);
+    if (!fullest) {
+        json_object_set(object, "curve", part->curve);
+        json_object_set(object, "step_list", part->steps);
+        json_object_set(object, "values", part->values);
+    }
     return object;
 }
+
+/* Plans beside the one that holds the peak are told in full up to a number: a program may have one
+ * for every few of its instructions. */
+static json_t *parts_json(const cli_plan_data *d)
+{
+    enum { MOST = 16 };
+    json_t *array = json_array();
+    for (int i = 0; i < d->n_parts; i++)
+        if (i < MOST || i == d->fullest)
+            json_array_append_new(array, part_json(&d->part[i], i == d->fullest));
+    return array;
+}
+
+static const char *step_text(const cli_plan_part *part, const char *key)
+{
+    const json_t *step = json_array_get(part->steps, (size_t)part->info.peak_step);
+    const char *text = json_string_value(json_object_get(step, key));
+    return text ? text : "";
+}
+
+static void add_part(json_t *object, const cli_plan_part *part)
+{
+    const neap_plan_info *i = &part->info;
+    set_integer(object, "recomputed_steps", (uint64_t)i->recomputed_steps);
+    set_integer(object, "row_streamed_steps", (uint64_t)i->row_streamed_steps);
+    set_integer(object, "fused_groups", (uint64_t)i->fused_groups);
+    set_integer(object, "plan_peak_bytes", i->peak_bytes);
+    json_object_set_new(object, "predicted_seconds", json_real(i->predicted_seconds));
+    json_object_set_new(object, "peak_plan", cli_json_text(part->name, strlen(part->name)));
+    json_object_set_new(object, "peak_step_name", json_string(step_text(part, "name")));
+    json_object_set_new(object, "peak_step_op", json_string(step_text(part, "op")));
+    json_object_set_new(object, "choices", cli_part_choices(part));
+}
+
+static void add_all(json_t *object, const cli_plan_report *r, const cli_plan_part *part)
+{
+    json_object_set(object, "curve", part->curve);
+    json_object_set(object, "step_list", part->steps);
+    json_object_set(object, "values", part->values);
+    json_object_set_new(object, "candidates", array_or_empty(part->story.candidates));
+    json_object_set_new(object, "fused", array_or_empty(part->story.fused));
+    json_object_set_new(object, "rejected_fusions", array_or_empty(part->story.rejected));
+    json_object_set_new(object, "plans", parts_json(r->data));
+    if (r->data->measured)
+        json_object_set(object, "measured", r->data->measured);
+}
+
+/* Where nothing is planned the keys are there all the same. */
+static const cli_plan_part no_part;
+
+json_t *cli_plan_json(const cli_plan_report *r, bool full)
+{
+    const cli_plan_facts *f = &r->facts;
+    const cli_plan_part *part = cli_plan_fullest(r->data);
+    json_t *object = json_object();
+    json_object_set_new(object, "command", json_string(r->command));
+    json_object_set_new(object, "title", cli_json_text(r->title, strlen(r->title)));
+    set_integer(object, "planned_peak_bytes", f->planned_peak_bytes);
+    set_integer(object, "least_bytes", f->least_bytes);
+    set_integer(object, "mapped_bytes", f->mapped_bytes);
+    set_integer(object, "memory_limit", f->memory_limit);
+    set_integer(object, "peak_step", (uint64_t)f->peak_step);
+    set_integer(object, "arena_bytes", f->arena_bytes);
+    set_integer(object, "largest_live_bytes", f->largest_live_bytes);
+    set_integer(object, "steps", (uint64_t)f->steps);
+    set_integer(object, "threads", (uint64_t)f->threads);
+    json_object_set_new(object, "peak_by_category", cli_categories_json(f->by_category));
+    json_object_set_new(object, "alive_at_peak", array_or_empty(r->alive->list));
+    json_object_set_new(object, "plan_seconds", json_real(f->plan_seconds));
+    add_part(object, part ? part : &no_part);
+    if (full && part)
+        add_all(object, r, part);
+    return object;
+}
+
+/* ---- text --------------------------------------------------------------------------------- */
 
 static void print_bytes(const char *what, uint64_t bytes, const char *note)
 {
     printf("%-15s %12s  %12" PRIu64 " bytes%s\n", what, cli_mib(bytes).text, bytes, note);
 }
 
-void cli_plan_print(const cli_plan_facts *f, cli_alive *alive)
+static void print_text(const char *text)
+{
+    cli_print_clean(stdout, text, strlen(text));
+}
+
+static void print_facts(const cli_plan_facts *f)
 {
     print_bytes("planned peak", f->planned_peak_bytes, "");
     for (int c = 0; c < NEAP_MEM_CATEGORIES; c++)
@@ -142,9 +224,165 @@ void cli_plan_print(const cli_plan_facts *f, cli_alive *alive)
     print_bytes("mapped", f->mapped_bytes, "  of the file; not counted, the system can drop it");
     if (f->memory_limit)
         print_bytes("limit", f->memory_limit, "  --memory");
-    if (f->steps == 0)
+}
+
+/* "Step 41 of 300, blk.3.ffn_up (matmul) of prefill, holds the most; alive there:" */
+static void print_peak_step(const cli_plan_facts *f, const cli_plan_part *part)
+{
+    const int64_t steps = part ? part->info.steps : f->steps;
+    printf("\nStep %" PRId64 " of %" PRId64, f->peak_step, steps);
+    if (part && *step_text(part, "name")) {
+        const char *name = step_text(part, "name"), *op = step_text(part, "op");
+        fputs(", ", stdout);
+        print_text(name);
+        if (strcmp(name, op) != 0)
+            printf(" (%s)", op);
+        fputs(" of ", stdout);
+        print_text(part->name);
+        fputs(",", stdout);
+    }
+    puts(" holds the most; alive there:");
+}
+
+static int64_t peak_of(const json_t *choice)
+{
+    return json_integer_value(json_object_get(choice, "peak_bytes"));
+}
+
+static double seconds_of(const json_t *choice)
+{
+    return json_number_value(json_object_get(choice, "seconds"));
+}
+
+static void print_choice(const json_t *choice, const json_t *chosen)
+{
+    fputs("  ", stdout);
+    print_text(json_string_value(json_object_get(choice, "text")));
+    printf(": -%s", cli_mib((uint64_t)(peak_of(chosen) - peak_of(choice))).text);
+    if (seconds_of(chosen) > 0)
+        printf(", %+.1f %% time", 100 * (seconds_of(choice) / seconds_of(chosen) - 1));
+    putchar('\n');
+}
+
+/* Choices come by rising cost; of many some are left out evenly, never the last, the smallest. */
+static void print_lower(const cli_plan_part *part)
+{
+    enum { LINES = 6 };
+    json_t *choices = cli_part_choices(part);
+    const size_t n = json_array_size(choices);
+    size_t begin = 0;
+    while (begin < n && !json_is_true(json_object_get(json_array_get(choices, begin), "chosen")))
+        begin++;
+    const json_t *chosen = json_array_get(choices, begin);
+    const size_t left = begin < n ? n - begin - 1 : 0, lines = left < LINES ? left : LINES;
+    if (lines)
+        puts("\nWhat would lower it:");
+    for (size_t i = 1; i <= lines; i++)
+        print_choice(json_array_get(choices, begin + i * left / lines), chosen);
+    json_decref(choices);
+}
+
+static void print_fusions(const json_t *list, const char *title, const char *key)
+{
+    size_t i;
+    const json_t *row;
+    if (json_array_size(list))
+        printf("\n%s:\n", title);
+    json_array_foreach((json_t *)(uintptr_t)list, i, row)
+    {
+        const char *a = json_string_value(json_object_get(row, "a"));
+        const char *b = json_string_value(json_object_get(row, "b"));
+        const uint64_t bytes = (uint64_t)json_integer_value(json_object_get(row, "bytes"));
+        fputs("  ", stdout);
+        print_text(a);
+        fputs(*a && *b ? " + " : "", stdout);
+        print_text(b);
+        fputs(*a || *b ? ": " : "", stdout);
+        print_text(json_string_value(json_object_get(row, key)));
+        if (bytes)
+            printf(" (+%s)", cli_mib(bytes).text);
+        putchar('\n');
+    }
+}
+
+static void print_report(const cli_plan_report *r)
+{
+    const cli_plan_part *part = cli_plan_fullest(r->data);
+    print_facts(&r->facts);
+    if (r->facts.steps == 0)
         return;
-    printf("\nStep %" PRId64 " of %" PRId64 " holds the most; alive there:\n", f->peak_step,
-           f->steps);
-    print_alive(alive);
+    print_peak_step(&r->facts, part);
+    print_alive(r->alive);
+    if (!part)
+        return;
+    print_lower(part);
+    if (!r->settings->verbose)
+        return;
+    print_fusions(part->story.fused, "Fused", "text");
+    print_fusions(part->story.rejected, "Not fused", "reason");
+}
+
+/* ---- the whole ---------------------------------------------------------------------------- */
+
+static json_t *read_measured(const char *path)
+{
+    json_error_t error;
+    json_t *stats = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    if (!stats) {
+        cli_failed("--measured %s: %s", path, error.text);
+        return NULL;
+    }
+    if (json_is_integer(json_object_get(stats, "measured_peak_bytes")))
+        return stats;
+    cli_failed("--measured %s: no measured_peak_bytes; expected what --stats of a run wrote", path);
+    json_decref(stats);
+    return NULL;
+}
+
+int cli_plan_prepare(cli_plan_data *data, const cli_settings *s)
+{
+    const cli_file files[] = {{"-m", s->model, false},   {"FILE", s->file, false},
+                              {"--tokenizer", s->tokenizer, false}, {"--ids", s->ids, false},
+                              {"--data", s->data, false}, {"--measured", s->measured, false},
+                              {"--stats", s->stats, true}, {"--html", s->html, true},
+                              {"--trace", s->trace, true}};
+    const int status = cli_check_files(files, sizeof files / sizeof files[0]);
+    if (status != CLI_DONE)
+        return status;
+    if (s->measured && !(data->measured = read_measured(s->measured)))
+        return CLI_FAILED;
+    if (s->html && cli_check_writable("--html", s->html) != CLI_DONE)
+        return CLI_FAILED;
+    return s->trace ? cli_check_writable("--trace", s->trace) : CLI_DONE;
+}
+
+/* For a reader of --json alone what is large is left out. */
+static int print_json(const cli_plan_report *r, json_t *object)
+{
+    static const char *const large[] = {"curve", "step_list", "values", "candidates",
+                                        "fused", "rejected_fusions", "plans"};
+    for (size_t i = 0; !r->settings->verbose && i < sizeof large / sizeof large[0]; i++)
+        json_object_del(object, large[i]);
+    return cli_json_print(stdout, "standard output", object);
+}
+
+int cli_plan_tell(const cli_plan_report *r, json_t *more)
+{
+    const cli_settings *s = r->settings;
+    json_t *object = cli_plan_json(r, s->html || s->verbose);
+    int status = CLI_DONE;
+    if (more && json_object_update(object, more) != 0)
+        status = cli_failed("out of memory");
+    json_decref(more);
+    if (status == CLI_DONE && s->html)
+        status = cli_plan_page_write(s->html, object);
+    if (status == CLI_DONE && s->trace)
+        status = cli_plan_trace_write(s->trace, r->data);
+    if (status == CLI_DONE && s->json)
+        return print_json(r, object);
+    json_decref(object);
+    if (status != CLI_DONE)
+        return status;
+    print_report(r);
+    return cli_flush_output();
 }

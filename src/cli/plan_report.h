@@ -1,11 +1,13 @@
 /* plan_report.h - how a plan is told, of a model's session and of a program's calls alike: the
- * bytes, what is alive at the peak, as lines for a reader or as the JSON object of `plan`. */
+ * bytes, what is alive at the peak and what would lower it, as lines for a reader, as the JSON object
+ * of `plan`, as a page (plan_page.h) and as a trace (plan_trace.h). */
 #ifndef CLI_PLAN_REPORT_H
 #define CLI_PLAN_REPORT_H
 
 #include <neap/plan.h>
 
-#include "cli/cli.h"
+#include "cli/options.h"
+#include "cli/plan_data.h"
 
 /* For a reader, values of the same op and size are one line: the 60 caches of 30 layers. */
 typedef struct cli_alive_group {
@@ -35,8 +37,21 @@ typedef struct cli_plan_facts {
     int threads;
 } cli_plan_facts;
 
-/* The keys that every plan has. */
-json_t *cli_plan_json(const cli_plan_facts *facts, const cli_alive *alive);
-void cli_plan_print(const cli_plan_facts *facts, cli_alive *alive);
+typedef struct cli_plan_report {
+    const cli_settings *settings;
+    const char *command, *title; /* "generate", and of what */
+    cli_plan_facts facts;
+    cli_alive *alive;
+    const cli_plan_data *data;
+} cli_plan_report;
+
+/* Before the work: can --html and --trace be written? Reads --measured. */
+int cli_plan_prepare(cli_plan_data *data, const cli_settings *settings);
+
+/* The keys that every plan has; `full`: all that the page is made of. NULL: out of memory. */
+json_t *cli_plan_json(const cli_plan_report *report, bool full);
+/* Prints the text, or for --json the object with what is in `more` besides, which is taken over, and
+ * writes --html and --trace. Returns the exit status. */
+int cli_plan_tell(const cli_plan_report *report, json_t *more);
 
 #endif

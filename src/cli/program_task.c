@@ -24,13 +24,16 @@ bool cli_is_program(const char *path)
 
 /* ---- open --------------------------------------------------------------------------------- */
 
-int cli_program_open(cli_program *p, const cli_settings *settings, const char *path)
+int cli_program_open(cli_program *p, const cli_settings *settings, const char *path,
+                     cli_plan_data *picture)
 {
-    *p = (cli_program){.settings = settings, .path = path};
+    *p = (cli_program){.settings = settings, .path = path, .picture = picture};
     cli_stats_begin(&p->stats);
     if (settings->stats && cli_check_writable("--stats", settings->stats) != CLI_DONE)
         return CLI_FAILED;
     if (cli_context_new(1, &p->ctx) != CLI_DONE)
+        return CLI_FAILED;
+    if (picture && cli_plan_data_watch(picture, p->ctx) != CLI_DONE)
         return CLI_FAILED;
     p->scope = neap_scope_push(p->ctx) == NEAP_OK;
     if (!p->scope)
@@ -169,7 +172,7 @@ int cli_program_load(cli_program *p)
 
 /* ---- the budget ----------------------------------------------------------------------------- */
 
-static void take_plan(cli_program *p, const neap_execution_plan *plan, cli_alive *alive)
+static void take_plan(cli_program *p, int call, const neap_execution_plan *plan, cli_alive *alive)
 {
     cli_plan_facts *f = &p->plan;
     f->plan_seconds += plan->plan_seconds;
@@ -178,6 +181,7 @@ static void take_plan(cli_program *p, const neap_execution_plan *plan, cli_alive
         f->least_bytes = plan->least_bytes;
     if (plan->planned_peak_bytes <= f->planned_peak_bytes)
         return;
+    p->fullest_call = call;
     f->planned_peak_bytes = plan->planned_peak_bytes;
     f->arena_bytes = plan->arena_bytes;
     f->largest_live_bytes = plan->largest_live_bytes;
@@ -202,7 +206,7 @@ static int plan_all(cli_program *p, int calls, cli_plan_call plan, void *user)
         if (plan(user, i, &one, &alive) != NEAP_OK)
             status = cli_context_failed(neap_handle_context(p->handle));
         else
-            take_plan(p, &one, &alive);
+            take_plan(p, i, &one, &alive);
     }
     cli_alive_clear(&alive);
     return status;
@@ -257,6 +261,22 @@ int cli_program_limit(cli_program *p)
     if (neap_context_set_limit(p->ctx, p->plan.memory_limit) != NEAP_OK)
         return cli_context_failed(p->ctx);
     return CLI_DONE;
+}
+
+int cli_program_tell(cli_program *p, const char *command, cli_show_call show, void *user,
+                     json_t *more)
+{
+    const char *slash = strrchr(p->path, '/');
+    const cli_plan_report r = {.settings = p->settings,
+                               .command = command,
+                               .title = slash ? slash + 1 : p->path,
+                               .facts = p->plan,
+                               .alive = &p->alive,
+                               .data = p->picture};
+    if (show(user, p->fullest_call, cli_plan_data_add, p->picture) == NEAP_OK)
+        return cli_plan_tell(&r, more);
+    json_decref(more);
+    return cli_context_failed(neap_handle_context(p->handle));
 }
 
 /* ---- end ------------------------------------------------------------------------------------ */

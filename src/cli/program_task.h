@@ -23,15 +23,18 @@ typedef struct cli_program {
     neap_handle *handle;
     cli_plan_facts plan; /* of everything that will be executed */
     int64_t evaluations;
+    int fullest_call; /* that holds the peak */
     cli_alive alive; /* at its peak */
     cli_stats stats;
+    cli_plan_data *picture; /* of plan; NULL: the work is done */
 } cli_program;
 
 /* Does the file say that it is a program? False also if it cannot be read. */
 bool cli_is_program(const char *path);
 
-/* Context, an open scope, the file and --data. */
-int cli_program_open(cli_program *p, const cli_settings *settings, const char *path);
+/* Context, an open scope, the file and --data. `picture`: of plan, or NULL. */
+int cli_program_open(cli_program *p, const cli_settings *settings, const char *path,
+                     cli_plan_data *picture);
 /* --method or "forward". */
 int cli_program_choose(cli_program *p);
 /* The handle, with --option, --kv-cache, --threads and --seed. */
@@ -41,6 +44,11 @@ int cli_program_load(cli_program *p);
 typedef neap_status (*cli_plan_call)(void *user, int i, neap_execution_plan *plan, cli_alive *alive);
 /* Plans them all, with all plans held: p->plan. */
 int cli_program_plan(cli_program *p, int calls, cli_plan_call plan, void *user);
+/* Shows the plans of the i-th execution. */
+typedef neap_status (*cli_show_call)(void *user, int i, neap_plan_visit *visit, void *visitor);
+/* Tells what was planned, of the execution that holds the peak. Takes `more` over. */
+int cli_program_tell(cli_program *p, const char *command, cli_show_call show, void *user,
+                     json_t *more);
 /* --memory is refused, or is the limit from now on. */
 int cli_program_limit(cli_program *p);
 

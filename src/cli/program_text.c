@@ -47,9 +47,9 @@ static int check_settings(const cli_settings *s, bool plan)
     return cli_check_files(files, sizeof files / sizeof files[0]);
 }
 
-static int open_all(program_text *x, const cli_settings *s)
+static int open_all(program_text *x, const cli_settings *s, cli_plan_data *picture)
 {
-    int status = cli_program_open(&x->p, s, s->model);
+    int status = cli_program_open(&x->p, s, s->model, picture);
     if (status == CLI_DONE)
         status = cli_program_choose(&x->p);
     if (status != CLI_DONE)
@@ -97,13 +97,25 @@ static void list_feeds(program_text *x, int64_t new_tokens)
 }
 
 /* Tokens that are not known yet stand as the prompt's first. */
+static const int32_t *ids_of(const program_text *x, const feed *f)
+{
+    const bool known = f->position + f->n <= (int64_t)x->t.ids.count;
+    return x->t.ids.data + (known ? f->position : 0);
+}
+
 static neap_status plan_feed(void *user, int i, neap_execution_plan *plan, cli_alive *alive)
 {
     program_text *x = user;
     const feed *f = &x->feeds[i];
-    const bool known = f->position + f->n <= (int64_t)x->t.ids.count;
-    return neap_decoder_plan(x->decoder, x->t.ids.data + (known ? f->position : 0), f->n,
-                             f->position, plan, cli_alive_add, alive);
+    return neap_decoder_plan(x->decoder, ids_of(x, f), f->n, f->position, plan, cli_alive_add,
+                             alive);
+}
+
+static neap_status show_feed(void *user, int i, neap_plan_visit *visit, void *visitor)
+{
+    program_text *x = user;
+    const feed *f = &x->feeds[i];
+    return neap_decoder_visit_plans(x->decoder, ids_of(x, f), f->n, f->position, visit, visitor);
 }
 
 static void close_decoder(program_text *x)
@@ -201,29 +213,28 @@ static int run(program_text *x)
 
 static int report(program_text *x)
 {
-    if (x->p.settings->json) {
-        json_t *object = cli_plan_json(&x->p.plan, &x->p.alive);
-        json_object_set_new(object, "prompt_tokens", json_integer((json_int_t)x->t.ids.count));
-        json_object_set_new(object, "context", json_integer(x->context));
-        json_object_set_new(object, "chunk", json_integer(x->info.chunk));
-        json_object_set_new(object, "evaluations", json_integer(x->p.evaluations));
-        return cli_json_print(stdout, "standard output", object);
-    }
-    printf("%zu prompt tokens, context %" PRId64 ", steps of %" PRId64 " tokens, %d threads\n\n",
-           x->t.ids.count, x->context, x->info.chunk, x->p.plan.threads);
-    cli_plan_print(&x->p.plan, &x->p.alive);
-    return cli_flush_output();
+    json_t *more = json_object();
+    json_object_set_new(more, "prompt_tokens", json_integer((json_int_t)x->t.ids.count));
+    json_object_set_new(more, "context", json_integer(x->context));
+    json_object_set_new(more, "chunk", json_integer(x->info.chunk));
+    json_object_set_new(more, "evaluations", json_integer(x->p.evaluations));
+    if (!x->p.settings->json)
+        printf("%zu prompt tokens, context %" PRId64 ", steps of %" PRId64
+               " tokens, %d threads\n\n",
+               x->t.ids.count, x->context, x->info.chunk, x->p.plan.threads);
+    return cli_program_tell(&x->p, "generate", show_feed, x, more);
 }
 
-int cli_generate_program(const cli_settings *settings, bool plan)
+int cli_generate_program(const cli_settings *settings, cli_plan_data *picture)
 {
+    const bool plan = picture != NULL;
     program_text x = {.info = NEAP_DECODER_INFO_INIT,
                       .t = {.settings = settings, .info = NEAP_MODEL_INFO_INIT}};
     cli_stats_begin(&x.t.stats);
     int status = check_settings(settings, plan);
     if (status != CLI_DONE)
         return status;
-    status = open_all(&x, settings);
+    status = open_all(&x, settings, picture);
     if (status == CLI_DONE)
         status = plan_all(&x);
     if (status == CLI_DONE)

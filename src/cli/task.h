@@ -26,6 +26,7 @@ typedef struct cli_task {
     neap_session *session;
     neap_session_info plan;
     cli_stats stats;
+    struct cli_plan_data *picture; /* of plan; NULL: the work is done */
 } cli_task;
 
 /* A context without a limit (the session sets it) and the model. `threads` 0: every processor. */
@@ -64,7 +65,7 @@ typedef neap_status (*cli_generator)(void *user, const neap_generate_options *op
                                      neap_generate_result *result);
 /* Runs it and prints what comes; errors are taken from `ctx`. */
 int cli_print_text(cli_task *task, neap_context *ctx, cli_generator generate, void *user);
-/* `generate` and `plan generate` of a program. */
-int cli_generate_program(const cli_settings *settings, bool plan);
+/* `generate` of a program; with a picture, `plan generate`. */
+int cli_generate_program(const cli_settings *settings, struct cli_plan_data *picture);
 
 #endif

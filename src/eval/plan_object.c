@@ -78,6 +78,21 @@ static neap_status set_params(neap_plan *p, int n, neap_param *const *params)
     return NEAP_OK;
 }
 
+static void tell_made(const neap_plan *p)
+{
+    const neap_plan_options o = np_plan_options_of(p->ctx);
+    const neap_plan_event made = {.kind = NEAP_PLAN_EVENT_MADE,
+                                  .text = "",
+                                  .a = "",
+                                  .b = "",
+                                  .peak_bytes = p->info.peak_bytes,
+                                  .seconds = p->info.predicted_seconds,
+                                  .chosen = true,
+                                  .plan = p};
+    if (o.explain)
+        o.explain(o.user, &made);
+}
+
 neap_status neap_plan_make(neap_context *ctx, int n_roots, neap_array *const *roots, int n_params,
                            neap_param *const *params, neap_plan **out)
 {
@@ -108,6 +123,7 @@ neap_status neap_plan_make(neap_context *ctx, int n_roots, neap_array *const *ro
         adopt_effects(&g);
         e->stats.plans++;
         e->stats.plan_seconds += p->info.plan_seconds;
+        tell_made(p);
         *out = p;
     } else {
         neap_plan_free(p);
@@ -222,42 +238,4 @@ void neap_plan_describe(const neap_plan *p, neap_plan_info *info)
         if (!p->states[s]->buffer->data)
             i.state_bytes += np_pages(neap_state_bytes(p->states[s]));
     np_tell(info, &i, sizeof i);
-}
-
-/* Of blocks that share a place the one that is alive is the last begun. */
-static bool alive_at(const neap_plan *p, uint32_t block, uint32_t at)
-{
-    const np_block *b = &p->blocks[block], *owner = &p->blocks[b->owner];
-    if (b->bytes == 0 || b->first > at || owner->last < at)
-        return false;
-    for (uint32_t i = 0; i < p->n_blocks; i++) {
-        const np_block *other = &p->blocks[i];
-        if (other->owner == b->owner && other->first <= at &&
-            (other->first > b->first || (other->first == b->first && i > block)))
-            return false;
-    }
-    return true;
-}
-
-void neap_plan_at_peak(const neap_plan *p, bool (*visit)(void *user, const neap_plan_alive *alive),
-                       void *user)
-{
-    uint32_t at = (uint32_t)p->info.peak_step;
-    for (uint32_t i = 0; i < p->n_steps; i++) {
-        const np_step *s = &p->steps[i];
-        for (int part = 0; part < 2; part++) { /* the result, then its scratch */
-            uint32_t b = part ? s->scratch : s->block;
-            if (b == NP_NONE || !alive_at(p, b, at))
-                continue;
-            neap_plan_alive a = {
-                .name = part ? "scratch" : s->name, .op = s->op->name, .bytes = p->blocks[b].bytes};
-            if (!part) {
-                a.rank = s->out->rank;
-                a.dtype = (neap_dtype)s->out->dtype;
-                memcpy(a.shape, s->out->shape, sizeof a.shape);
-            }
-            if (!visit(user, &a))
-                return;
-        }
-    }
 }

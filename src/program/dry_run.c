@@ -98,6 +98,14 @@ uint64_t np_dry_slabs(const np_dry_run *r)
     return np_ledger_slabs((np_ledger *)(uintptr_t)&r->root->ledger);
 }
 
+static void show(np_dry_run *r, const neap_plan *plan, bool fullest)
+{
+    char name[32];
+    snprintf(name, sizeof name, "evaluation %lld", (long long)r->evaluations);
+    if (r->visit && !r->stopped)
+        r->stopped = !r->visit(r->user, name, plan, fullest);
+}
+
 bool np_dry_note(np_dry_run *r, neap_context *ctx, neap_plan *plan)
 {
     neap_memory_info m = NEAP_MEMORY_INFO_INIT;
@@ -115,7 +123,9 @@ bool np_dry_note(np_dry_run *r, neap_context *ctx, neap_plan *plan)
     np_ledger_imagine(&ctx->ledger, 0, (int64_t)(grown - r->idle));
     r->idle = grown;
     uint64_t slabs = np_dry_slabs(r);
-    if (held - slabs <= r->peak - r->slabs)
+    const bool fullest = held - slabs > r->peak - r->slabs;
+    show(r, plan, fullest);
+    if (!fullest)
         return true;
     r->peak = held;
     r->slabs = slabs;

@@ -24,6 +24,9 @@ typedef struct np_dry_run {
     struct np_dry_value *values; /* evaluated, without bytes */
     np_dry_alive *alive; /* at the peak */
     size_t n_alive, alive_capacity;
+    neap_plan_visit *visit; /* shown each plan; NULL: nobody is */
+    void *user;
+    bool stopped; /* it has seen enough */
 } np_dry_run;
 
 /* What would be held while this plan ran now. */

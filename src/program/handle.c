@@ -425,10 +425,20 @@ static neap_status dry_run(neap_handle *h, int n_inputs, const neap_value *input
     return status == NEAP_OK ? np_method_run(h, r) : status;
 }
 
+neap_status neap_handle_visit_plans(neap_handle *h, int n_inputs, const neap_value *inputs,
+                                    neap_plan_visit *visit, void *user)
+{
+    np_dry_run r = {.root = h->program->ctx, .visit = visit, .user = user};
+    const neap_status status = dry_run(h, n_inputs, inputs, &r);
+    release_values(h);
+    np_dry_free(&r, h->ctx);
+    return np_report(h->ctx, status);
+}
+
 /* Twice if plans were made: making one gives slabs back that a run will hold from delegate to delegate. */
 neap_status neap_handle_plan(neap_handle *h, int n_inputs, const neap_value *inputs,
                              neap_execution_plan *plan,
-                             bool (*visit)(void *user, const struct neap_plan_alive *alive),
+                             bool (*visit)(void *user, const neap_plan_alive *alive),
                              void *user)
 {
     np_dry_run r = {.root = h->program->ctx};

@@ -226,6 +226,16 @@ static bool visit_state(const neap_state *state, bool (*visit)(void *, const nea
     return visit(user, &a);
 }
 
+/* They take turns in one arena. */
+static const neap_plan *largest_plan(const neap_session *s)
+{
+    const neap_plan *plans[3] = {s->prefill, s->decode, s->head}, *largest = NULL;
+    for (int i = 0; i < 3; i++)
+        if (plans[i] && (!largest || plans[i]->info.arena_bytes > largest->info.arena_bytes))
+            largest = plans[i];
+    return largest;
+}
+
 void neap_session_at_peak(const neap_session *s,
                           bool (*visit)(void *user, const neap_plan_alive *alive), void *user)
 {
@@ -233,12 +243,18 @@ void neap_session_at_peak(const neap_session *s,
         if (!visit_state(s->cache.keys[l], visit, user) ||
             !visit_state(s->cache.values[l], visit, user))
             return;
-    const neap_plan *plans[3] = {s->prefill, s->decode, s->head}, *largest = NULL;
-    for (int i = 0; i < 3; i++)
-        if (plans[i] && (!largest || plans[i]->info.arena_bytes > largest->info.arena_bytes))
-            largest = plans[i];
+    const neap_plan *largest = largest_plan(s);
     if (largest)
         neap_plan_at_peak(largest, visit, user);
+}
+
+void neap_session_visit_plans(const neap_session *s, neap_plan_visit *visit, void *user)
+{
+    static const char *const names[3] = {"prefill", "decode", "head"};
+    const neap_plan *plans[3] = {s->prefill, s->decode, s->head}, *largest = largest_plan(s);
+    for (int i = 0; i < 3; i++)
+        if (plans[i] && !visit(user, names[i], plans[i], plans[i] == largest))
+            return;
 }
 
 void neap_session_describe(const neap_session *s, neap_session_info *info)

@@ -287,20 +287,34 @@ static neap_status check_ids(const neap_decoder *d, const int32_t *ids, int64_t 
     return NEAP_OK;
 }
 
-neap_status neap_decoder_plan(neap_decoder *d, const int32_t *ids, int64_t n, int64_t position,
-                              neap_execution_plan *plan,
-                              bool (*visit)(void *user, const struct neap_plan_alive *alive),
-                              void *user)
+/* The inputs of a planned call. */
+static neap_status plan_inputs(neap_decoder *d, const int32_t *ids, int64_t n, int64_t position,
+                               neap_value in[2])
 {
     neap_status status = check_ids(d, ids, n, position);
     if (status == NEAP_OK && n > d->form.info.chunk)
         status = np_fail(d->ctx, NEAP_EINVAL, "%lld tokens, a call takes at most %lld",
                          (long long)n, (long long)d->form.info.chunk);
-    if (status != NEAP_OK)
-        return np_report(d->ctx, status);
+    if (status == NEAP_OK)
+        set_inputs(d, ids, n, position, in);
+    return np_report(d->ctx, status);
+}
+
+neap_status neap_decoder_plan(neap_decoder *d, const int32_t *ids, int64_t n, int64_t position,
+                              neap_execution_plan *plan,
+                              bool (*visit)(void *user, const neap_plan_alive *alive), void *user)
+{
     neap_value in[2];
-    set_inputs(d, ids, n, position, in);
-    return neap_handle_plan(d->handle, 2, in, plan, visit, user);
+    const neap_status status = plan_inputs(d, ids, n, position, in);
+    return status == NEAP_OK ? neap_handle_plan(d->handle, 2, in, plan, visit, user) : status;
+}
+
+neap_status neap_decoder_visit_plans(neap_decoder *d, const int32_t *ids, int64_t n,
+                                     int64_t position, neap_plan_visit *visit, void *user)
+{
+    neap_value in[2];
+    const neap_status status = plan_inputs(d, ids, n, position, in);
+    return status == NEAP_OK ? neap_handle_visit_plans(d->handle, 2, in, visit, user) : status;
 }
 
 neap_status neap_decoder_feed(neap_decoder *d, const int32_t *ids, int64_t n)

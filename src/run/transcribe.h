@@ -59,6 +59,7 @@ neap_status np_part_open(neap_transcriber *t, np_part part, neap_execution_plan 
 /* What is alive at the peak of an open part. */
 neap_status np_part_plan(neap_transcriber *t, np_part part, neap_execution_plan *plan,
                          bool (*visit)(void *user, const neap_plan_alive *alive), void *user);
+neap_status np_part_visit(neap_transcriber *t, np_part part, neap_plan_visit *visit, void *user);
 void np_part_close(neap_transcriber *t, np_part part);
 /* The error of a part's own context becomes that of the transcriber's. */
 neap_status np_part_failed(neap_transcriber *t, np_part part, neap_status status);

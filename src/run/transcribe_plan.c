@@ -144,3 +144,36 @@ neap_status neap_transcriber_at_peak(neap_transcriber *t,
     np_part_close(t, t->peak_part);
     return np_report(t->ctx, status);
 }
+
+/* ---- the plans ------------------------------------------------------------------------------ */
+
+typedef struct named_visit {
+    neap_plan_visit *visit;
+    void *user;
+    const char *name;
+    bool holds_peak, stopped;
+} named_visit;
+
+static bool show_plan(void *user, const char *name, const neap_plan *plan, bool fullest)
+{
+    named_visit *v = user;
+    (void)name;
+    v->stopped = !v->visit(v->user, v->name, plan, v->holds_peak && fullest);
+    return !v->stopped;
+}
+
+neap_status neap_transcriber_visit_plans(neap_transcriber *t, neap_plan_visit *visit, void *user)
+{
+    neap_status status = NEAP_OK;
+    named_visit v = {.visit = visit, .user = user};
+    for (int part = 0; status == NEAP_OK && part < NP_PARTS && !v.stopped; part++) {
+        neap_execution_plan p = NEAP_EXECUTION_PLAN_INIT;
+        v.name = np_part_files[part];
+        v.holds_peak = part == (int)t->peak_part;
+        status = np_part_open(t, (np_part)part, &p);
+        if (status == NEAP_OK)
+            status = np_part_visit(t, (np_part)part, show_plan, &v);
+        np_part_close(t, (np_part)part);
+    }
+    return np_report(t->ctx, status);
+}

@@ -20,13 +20,28 @@ neap_status np_part_failed(neap_transcriber *t, np_part part, neap_status status
                    *text ? text : neap_status_text(status));
 }
 
+static const neap_value *inputs_of(const neap_transcriber *t, np_part part, int *n)
+{
+    const neap_value *inputs[NP_PARTS] = {&t->features, &t->hidden, t->decoder_inputs};
+    *n = part == NP_SAY ? 2 + t->n_cross : 1;
+    return inputs[part];
+}
+
 neap_status np_part_plan(neap_transcriber *t, np_part part, neap_execution_plan *plan,
                          bool (*visit)(void *user, const neap_plan_alive *alive), void *user)
 {
-    const neap_value *inputs[NP_PARTS] = {&t->features, &t->hidden, t->decoder_inputs};
-    const int n = part == NP_SAY ? 2 + t->n_cross : 1;
+    int n;
+    const neap_value *in = inputs_of(t, part, &n);
+    const neap_status status = neap_handle_plan(t->parts[part].handle, n, in, plan, visit, user);
+    return status == NEAP_OK ? NEAP_OK : np_part_failed(t, part, status);
+}
+
+neap_status np_part_visit(neap_transcriber *t, np_part part, neap_plan_visit *visit, void *user)
+{
+    int n;
+    const neap_value *in = inputs_of(t, part, &n);
     const neap_status status =
-        neap_handle_plan(t->parts[part].handle, n, inputs[part], plan, visit, user);
+        neap_handle_visit_plans(t->parts[part].handle, n, in, visit, user);
     return status == NEAP_OK ? NEAP_OK : np_part_failed(t, part, status);
 }
 
