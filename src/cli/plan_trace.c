@@ -105,7 +105,7 @@ static void put_steps(trace *t, const cli_plan_part *part, const ending *ends)
     size_t begun = 0, ended = 0;
     bool predicted = false;
     for (size_t i = 0; i < steps; i++)
-        predicted |= json_number_value(json_object_get(json_array_get(part->steps, i), "seconds")) > 0;
+        predicted |= length_of(json_array_get(part->steps, i), true) > 0.001;
     for (size_t i = 0; i < steps; i++) {
         const json_t *step = json_array_get(part->steps, i), *value;
         const double length = length_of(step, predicted);

@@ -5,6 +5,29 @@
 #include "base/heap_sort.h"
 #include "plan/plan.h"
 
+/* ---- names -------------------------------------------------------------------------------------- */
+
+static const np_plan_operand *placed(const np_operand *o)
+{
+    return (const np_plan_operand *)(const void *)o; /* its first member */
+}
+
+/* What nobody named is called after the weight or the state that it is made from. */
+static const char *name_of(const neap_plan *p, const np_step *s)
+{
+    if (strcmp(s->name, s->op->name) != 0)
+        return s->name;
+    for (uint32_t i = 0; i < s->n_in; i++) {
+        const np_plan_operand *o = placed(s->in[i]);
+        const char *name = o->kind == NP_IN_VALUE   ? p->values[o->source]->name
+                           : o->kind == NP_IN_STATE ? p->states[o->source]->name
+                                                    : NULL;
+        if (name && *name)
+            return name;
+    }
+    return s->name;
+}
+
 /* ---- values ------------------------------------------------------------------------------------- */
 
 /* A block, or a result's own (block NP_NONE). */
@@ -26,7 +49,7 @@ NP_HEAP_SORT(sort_shown, shown, const neap_plan *, shown_before)
 static bool is_result(const neap_plan *p, uint32_t step)
 {
     const np_step *s = &p->steps[step];
-    const np_plan_operand *o = (const np_plan_operand *)(const void *)s->out;
+    const np_plan_operand *o = placed(s->out);
     return s->block == NP_NONE && o->kind == NP_IN_OUTPUT && o->storage_bytes > 0;
 }
 
@@ -70,11 +93,11 @@ static neap_plan_value describe(const neap_plan *p, const shown *s)
     const np_step *step = &p->steps[s->step];
     const np_block *b = s->block == NP_NONE ? NULL : &p->blocks[s->block];
     const bool scratch = b && b->scratch;
-    neap_plan_value v = {.name = scratch ? "scratch" : step->name,
+    neap_plan_value v = {.name = scratch ? "scratch" : name_of(p, step),
                          .op = step->op->name,
                          .first = s->first,
                          .last = s->last};
-    const np_plan_operand *o = (const np_plan_operand *)(const void *)step->out;
+    const np_plan_operand *o = placed(step->out);
     v.bytes = b ? b->bytes : o->storage_bytes;
     v.offset = b && !b->hosted ? b->offset : 0; /* a guest lies at its host's first byte */
     v.kind = !b           ? NEAP_PLAN_RESULT
@@ -132,7 +155,7 @@ neap_status neap_plan_steps(const neap_plan *p,
         const np_step *s = &p->steps[i];
         live += change[i];
         const neap_plan_step step = {
-            .name = s->name, .op = s->op->name, .ops = 1, .live_bytes = (uint64_t)live};
+            .name = name_of(p, s), .op = s->op->name, .ops = 1, .live_bytes = (uint64_t)live};
         if (!visit(user, &step))
             break;
     }
@@ -167,8 +190,9 @@ void neap_plan_at_peak(const neap_plan *p, bool (*visit)(void *user, const neap_
             uint32_t b = part ? s->scratch : s->block;
             if (b == NP_NONE || !alive_at(p, b, at))
                 continue;
-            neap_plan_alive a = {
-                .name = part ? "scratch" : s->name, .op = s->op->name, .bytes = p->blocks[b].bytes};
+            neap_plan_alive a = {.name = part ? "scratch" : name_of(p, s),
+                                 .op = s->op->name,
+                                 .bytes = p->blocks[b].bytes};
             if (!part) {
                 a.rank = s->out->rank;
                 a.dtype = (neap_dtype)s->out->dtype;
