@@ -43,9 +43,7 @@ NP_INLINE vf np_op_sign(vf u) /* 0 of -0; NaN stays */
 }
 NP_INLINE vf np_op_reciprocal(vf u) { return vf_div(vf_set1(1.0f), u); }
 NP_INLINE vf np_op_floor_divide(vf u, vf v) { return vf_floor(vf_div(u, v)); }
-NP_INLINE vf np_op_add(vf u, vf v) { return vf_add(u, v); }
 NP_INLINE vf np_op_sub(vf u, vf v) { return vf_sub(u, v); }
-NP_INLINE vf np_op_mul(vf u, vf v) { return vf_mul(u, v); }
 NP_INLINE vf np_op_div(vf u, vf v) { return vf_div(u, v); }
 NP_INLINE vf np_op_pow(vf u, vf v) { return np_vf_pow(u, v); }
 NP_INLINE vf np_op_maximum(vf u, vf v) { return vf_select(vf_isnan(u), u, vf_max(u, v)); }
@@ -56,6 +54,33 @@ NP_INLINE vm np_op_less(vf u, vf v) { return vf_lt(u, v); }
 NP_INLINE vm np_op_less_equal(vf u, vf v) { return vf_le(u, v); }
 NP_INLINE vm np_op_greater(vf u, vf v) { return vf_lt(v, u); }
 NP_INLINE vm np_op_greater_equal(vf u, vf v) { return vf_le(v, u); }
+
+/* Of two NaNs the first one comes out: compilers swap the operands of + and * as they like, here one way
+ * and there another, and an element's bits would depend on its place. */
+#if defined(__AVX__)
+#define NP_IN_ORDER(name, plain, instruction)                                                     \
+    NP_INLINE vf name(vf u, vf v)                                                                 \
+    {                                                                                             \
+        vf r;                                                                                     \
+        __asm__("v" instruction " %2, %1, %0" : "=v"(r) : "v"(u), "vm"(v));                       \
+        return r;                                                                                 \
+    }
+#elif defined(__SSE2__)
+#define NP_IN_ORDER(name, plain, instruction)                                                     \
+    NP_INLINE vf name(vf u, vf v)                                                                 \
+    {                                                                                             \
+        __asm__(instruction " %1, %0" : "+x"(u) : "x"(v));                                        \
+        return u;                                                                                 \
+    }
+#else
+#define NP_IN_ORDER(name, plain, instruction)                                                     \
+    NP_INLINE vf name(vf u, vf v)                                                                 \
+    {                                                                                             \
+        return plain(u, v);                                                                       \
+    }
+#endif
+NP_IN_ORDER(np_op_add, vf_add, "addps")
+NP_IN_ORDER(np_op_mul, vf_mul, "mulps")
 
 /* ---- the ends of runs ------------------------------------------------------------------ */
 
