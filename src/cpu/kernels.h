@@ -196,7 +196,8 @@ typedef struct np_delta_args {
 /* ---- chains ------------------------------------------------------------------------------------ */
 
 /* Several ops on elements over one tile, each result in a place of the tile's own or of an array: the
- * bits are those of the span kernels one after the other. A tile is rows of `cols` elements. */
+ * bits are those of the span kernels one after the other. A tile is rows of `cols` elements. A result
+ * may lie on an input of equal layout. */
 typedef struct np_chain_place {
     uint8_t *data;
     int64_t row;  /* bytes from row to row */
@@ -204,13 +205,21 @@ typedef struct np_chain_place {
     bool one;     /* one element serves a whole row (inputs only) */
 } np_chain_place;
 
-/* What the register kernel knows (f32 all through); the rest is called, a row at a time. */
 typedef enum np_chain_code {
     NP_CHAIN_UNARY,
-    NP_CHAIN_BINARY,
+    NP_CHAIN_BINARY, /* comparisons, too */
     NP_CHAIN_WHERE,
     NP_CHAIN_CAST,
-    NP_CHAIN_F32 /* and above: f32 in, f32 out, also in registers */
+    /* f32 in, f32 out: the op by its name, as the cheap ones are done in registers. */
+    NP_CHAIN_F32,
+    NP_CHAIN_BEFORE_NAMES = NP_CHAIN_F32 - 1,
+#define NP_UNARY(name, class) NP_CHAIN_##name,
+#define NP_BINARY(name, class) NP_CHAIN_##name,
+#define NP_COMPARE(name, class)
+#include "cpu/elementwise.def"
+#undef NP_UNARY
+#undef NP_BINARY
+#undef NP_COMPARE
 } np_chain_code;
 
 typedef struct np_chain_op {
@@ -218,16 +227,15 @@ typedef struct np_chain_op {
     uint16_t out, in[3]; /* places */
     bool far;            /* the result goes to memory that is not read again soon */
     bool passed;         /* only the next op of the chain reads the result */
+    int16_t form;        /* set by `prepare` */
+    uint8_t after;       /* set by `prepare` */
     union {
         np_unary_fn unary;
-        np_binary_fn binary; /* comparisons, too */
+        np_binary_fn binary;
         np_where_fn where;
         np_cast_fn cast;
     } fn; /* the span kernel, whatever the code is */
 } np_chain_op;
-
-typedef void (*np_chain_fn)(const np_chain_op *ops, int n_ops, const np_chain_place *places,
-                            int64_t rows, int64_t cols);
 
 /* One table a family, each built in its own unit (kernels_<family>.c): what is wanted again after a
  * change of one kernel is that family only. */
@@ -301,7 +309,14 @@ typedef struct np_recurrent_kernels {
 } np_recurrent_kernels;
 
 typedef struct np_chain_kernels {
-    np_chain_fn run;
+    /* Once before any run, and again when an op, or `one` of a place, has changed; of the places it reads
+     * `one` only. A result that is `passed` may, but need not, be stored. */
+    void (*prepare)(np_chain_op *ops, int n_ops, const np_chain_place *places);
+    /* One tile, on the calling lane. */
+    void (*run)(const np_chain_op *ops, int n_ops, const np_chain_place *places, int64_t rows,
+                int64_t cols);
+    /* On each lane after its last tile, if any result is `far`: other lanes may then read them. */
+    void (*fence)(void);
 } np_chain_kernels;
 
 typedef struct np_kernels {

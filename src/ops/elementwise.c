@@ -105,41 +105,69 @@ static neap_status run_binary(const np_call *c, const np_binary_fn *table)
     return NEAP_OK;
 }
 
+/* ---- in chains ------------------------------------------------------------------------------ */
+
+static bool unary_chain(const np_call *c, np_chain_op *out, np_chain_code code,
+                        const np_unary_fn *table)
+{
+    out->code = c->in[0]->dtype == NEAP_F32 ? code : NP_CHAIN_UNARY;
+    out->fn.unary = table[c->in[0]->dtype];
+    return out->fn.unary != NULL;
+}
+
+static bool binary_chain(const np_call *c, np_chain_op *out, np_chain_code code,
+                         const np_binary_fn *table)
+{
+    out->code = c->in[0]->dtype == NEAP_F32 ? code : NP_CHAIN_BINARY;
+    out->fn.binary = table[c->in[0]->dtype];
+    return out->fn.binary != NULL;
+}
+
 /* ---- the rows ------------------------------------------------------------------------------- */
 
-#define NP_UNARY(op, operands)                            \
-    static neap_status op##_run(const np_call *c)         \
-    {                                                     \
-        return run_unary(c, c->ctx->kernels->span->op);         \
-    }                                                     \
-    const np_op np_op_##op = {.name = #op,                \
-                              .arity = 1,                 \
-                              .flags = NP_OP_ELEMENTWISE, \
-                              .overwrites = 1,            \
-                              .infer = like_first,        \
-                              .run = op##_run};           \
-    neap_array *neap_##op(neap_array *x)                  \
-    {                                                     \
-        return build(&np_op_##op, 1, &x, operands);       \
+#define NP_UNARY(op, operands)                                                \
+    static neap_status op##_run(const np_call *c)                             \
+    {                                                                         \
+        return run_unary(c, c->ctx->kernels->span->op);                       \
+    }                                                                         \
+    static bool op##_chain(const np_call *c, np_chain_op *out)                \
+    {                                                                         \
+        return unary_chain(c, out, NP_CHAIN_##op, c->ctx->kernels->span->op); \
+    }                                                                         \
+    const np_op np_op_##op = {.name = #op,                                    \
+                              .arity = 1,                                     \
+                              .flags = NP_OP_ELEMENTWISE,                     \
+                              .overwrites = 1,                                \
+                              .infer = like_first,                            \
+                              .run = op##_run,                                \
+                              .chain = op##_chain};                           \
+    neap_array *neap_##op(neap_array *x)                                      \
+    {                                                                         \
+        return build(&np_op_##op, 1, &x, operands);                           \
     }
 
-#define BINARY(op, operands, result)                                    \
+#define BINARY(op, operands, result, code)                              \
     static neap_status op##_run(const np_call *c)                       \
     {                                                                   \
-        return run_binary(c, c->ctx->kernels->span->op);                      \
+        return run_binary(c, c->ctx->kernels->span->op);                \
+    }                                                                   \
+    static bool op##_chain(const np_call *c, np_chain_op *out)          \
+    {                                                                   \
+        return binary_chain(c, out, code, c->ctx->kernels->span->op);   \
     }                                                                   \
     const np_op np_op_##op = {.name = #op,                              \
                               .arity = 2,                               \
                               .flags = NP_OP_ELEMENTWISE,               \
                               .overwrites = 3,                          \
                               .infer = result,                          \
-                              .run = op##_run};                         \
+                              .run = op##_run,                          \
+                              .chain = op##_chain};                     \
     neap_array *neap_##op(neap_array *a, neap_array *b)                 \
     {                                                                   \
         return build(&np_op_##op, 2, (neap_array *[]){a, b}, operands); \
     }
-#define NP_BINARY(op, operands) BINARY(op, operands, like_first)
-#define NP_COMPARE(op, operands) BINARY(op, operands, bool_like_first)
+#define NP_BINARY(op, operands) BINARY(op, operands, like_first, NP_CHAIN_##op)
+#define NP_COMPARE(op, operands) BINARY(op, operands, bool_like_first, NP_CHAIN_BINARY)
 
 #include "cpu/elementwise.def"
 #undef NP_UNARY
@@ -162,8 +190,15 @@ static neap_status where_run(const np_call *c)
     return NEAP_OK;
 }
 
+static bool where_chain(const np_call *c, np_chain_op *out)
+{
+    out->code = NP_CHAIN_WHERE;
+    out->fn.where = c->ctx->kernels->span->where[np_element_bytes(c->out->dtype)];
+    return true;
+}
+
 const np_op np_op_where = {.name = "where", .arity = 3, .flags = NP_OP_ELEMENTWISE, .overwrites = 6,
-                           .infer = where_infer, .run = where_run};
+                           .infer = where_infer, .run = where_run, .chain = where_chain};
 
 neap_array *neap_where(neap_array *condition, neap_array *a, neap_array *b)
 {
@@ -194,8 +229,15 @@ static neap_status cast_run(const np_call *c)
     return NEAP_OK;
 }
 
+static bool cast_chain(const np_call *c, np_chain_op *out)
+{
+    out->code = NP_CHAIN_CAST;
+    out->fn.cast = c->ctx->kernels->span->cast[c->in[0]->dtype][c->out->dtype];
+    return out->fn.cast != NULL;
+}
+
 const np_op np_op_cast = {.name = "cast", .arity = 1, .flags = NP_OP_ELEMENTWISE | NP_OP_CHEAP,
-                          .overwrites = 1, .infer = cast_infer, .run = cast_run};
+                          .overwrites = 1, .infer = cast_infer, .run = cast_run, .chain = cast_chain};
 
 neap_array *neap_cast(neap_array *x, neap_dtype dtype)
 {

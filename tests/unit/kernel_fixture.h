@@ -23,7 +23,7 @@ typedef struct golden {
     uint32_t count, bytes;
 } golden;
 
-static int golden_open(void **state)
+static inline int golden_open(void **state)
 {
     (void)state;
     FILE *f = fopen(NEAP_TEST_DIR "/golden/kernels.bin", "rb");
@@ -35,14 +35,14 @@ static int golden_open(void **state)
     return golden_size > 8 && memcmp(golden_bytes, "NKGT", 4) == 0 ? 0 : -1;
 }
 
-static int golden_close(void **state)
+static inline int golden_close(void **state)
 {
     (void)state;
     free(golden_bytes);
     return 0;
 }
 
-static golden golden_find(const char *op, neap_dtype dtype)
+static inline golden golden_find(const char *op, neap_dtype dtype)
 {
     char name[64];
     snprintf(name, sizeof name, "%s.%s", op, neap_dtype_describe(dtype)->name);
@@ -63,10 +63,10 @@ static inline size_t size_of(neap_dtype dtype)
     return (size_t)neap_dtype_describe(dtype)->block_bytes;
 }
 
-static const neap_dtype float_types[] = {NEAP_F32, NEAP_F16, NEAP_BF16};
+static const neap_dtype float_types[] __attribute__((unused)) = {NEAP_F32, NEAP_F16, NEAP_BF16};
 
 /* One element as a number; int64 and every float are exact in long double. */
-static long double element(neap_dtype dtype, const void *p, int64_t i)
+static inline long double element(neap_dtype dtype, const void *p, int64_t i)
 {
     uint8_t t[8];
     memcpy(t, (const uint8_t *)p + (size_t)i * size_of(dtype), size_of(dtype));
@@ -101,7 +101,7 @@ static long double element(neap_dtype dtype, const void *p, int64_t i)
 }
 
 /* To `digits` binary digits, exponents from `lowest` (of the first digit), nearest even. */
-static long double round_digits(long double v, int digits, int lowest, long double largest)
+static inline long double round_digits(long double v, int digits, int lowest, long double largest)
 {
     if (isnan(v) || isinf(v) || v == 0)
         return v;
