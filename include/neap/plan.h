@@ -158,6 +158,51 @@ NEAP_API neap_status neap_plan_steps(const neap_plan *plan,
  * held while it runs than with any before it. False stops. */
 typedef bool neap_plan_visit(void *user, const char *name, const neap_plan *plan, bool fullest);
 
+/* ---- bare graphs ------------------------------------------------------------------------------- */
+
+enum { NEAP_BARE_INPUT = 1, NEAP_BARE_OUTPUT = 2 };
+
+/* Nodes with one value each, in program order: a node depends on earlier ones only. An input is
+ * alive from the start to its last use and runs never; an output is alive to the end. While a node
+ * runs, its value and those that it depends on are alive, and nothing is rounded. */
+typedef struct neap_bare_graph {
+    size_t size;
+    uint32_t n;               /* nodes */
+    const uint64_t *bytes;    /* [n]; less than 2^62 in all */
+    const uint8_t *flags;     /* [n]: NEAP_BARE_*, or'ed */
+    const uint32_t *dep_first; /* [n + 1]: node i depends on dep[dep_first[i]] to dep[dep_first[i + 1] - 1] */
+    const uint32_t *dep;      /* each once a node */
+    bool in_place;            /* a value may take the place of an equal-sized one that dies then */
+} neap_bare_graph;
+#define NEAP_BARE_GRAPH_INIT            \
+    {                                   \
+        .size = sizeof(neap_bare_graph) \
+    }
+
+typedef struct neap_bare_plan {
+    size_t size;
+    uint64_t peak_bytes;          /* the most that is alive at once */
+    uint64_t program_order_bytes; /* the same in program order; never less */
+    uint64_t arena_bytes;         /* with every value placed */
+    uint32_t steps, peak_step;    /* nodes that run; which of them, in order, holds the peak */
+    bool exact;                   /* no order has a lower peak */
+    double seconds;
+} neap_bare_plan;
+#define NEAP_BARE_PLAN_INIT            \
+    {                                  \
+        .size = sizeof(neap_bare_plan) \
+    }
+
+/* Orders and places. `order`: [n], the nodes as they should run, inputs first; `offsets`: [n], of
+ * values; either may be NULL. NEAP_EINVAL names the node at fault; NEAP_ENOMEM. */
+NEAP_API neap_status neap_plan_bare(neap_context *ctx, const neap_bare_graph *graph,
+                                    uint32_t *order, uint64_t *offsets, neap_bare_plan *plan);
+/* Places n blocks of bytes[i], alive from step first[i] to before end[i], so that none overlap
+ * while both are alive: offsets[i] and the bytes of all. NEAP_EINVAL, NEAP_ENOMEM. */
+NEAP_API neap_status neap_place_blocks(neap_context *ctx, uint32_t n, const uint32_t *first,
+                                       const uint32_t *end, const uint64_t *bytes,
+                                       uint64_t *offsets, uint64_t *arena);
+
 /* Counters of the context: evaluations planned, cache hits, seconds spent planning, steps run. */
 typedef struct neap_eval_stats {
     size_t size;

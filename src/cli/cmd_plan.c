@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/plan_graph.h"
 #include "cli/plan_report.h"
 #include "cli/program_task.h"
 #include "cli/speech_text.h"
@@ -99,6 +100,7 @@ enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 static int print_help(FILE *file)
 {
     fputs("Usage: neap plan COMMAND [OPTION...]\n"
+          "       neap plan --graph FILE.json [OPTION...]\n"
           "Tells what the command would need: the peak, the least budget, what holds the peak.\n"
           "Takes the options of the command, and --json, --html FILE, --trace FILE, --measured "
           "FILE.json\n"
@@ -112,8 +114,22 @@ static int print_help(FILE *file)
     return file == stdout ? cli_flush_output() : CLI_USAGE;
 }
 
+/* Options only, --graph among them? */
+static bool is_graph(int argc, char **argv)
+{
+    for (int i = 1; i < argc && argv[1][0] == '-'; i++)
+        if (!strcmp(argv[i], "--graph") || !strncmp(argv[i], "--graph=", strlen("--graph=")))
+            return true;
+    return false;
+}
+
 int cmd_plan(int argc, char **argv)
 {
+    if (is_graph(argc, argv)) {
+        char title[] = "plan --graph FILE.json"; /* what the help calls it */
+        argv[0] = title;
+        return cli_plan_graph(argc, argv);
+    }
     int word = 1; /* --json may stand before the command */
     while (word < argc && !strcmp(argv[word], "--json"))
         word++;

@@ -1,144 +1,342 @@
 /* place.c - lifetimes to offsets in one arena.
  *
- * No single rule wins everywhere (measured: size first 1.021 of the largest live set on one graph,
- * lifetime first 1.0007, and the other way round on the next), so small graphs try four rules and
- * keep the smallest arena. Long graphs are placed in time order, which needs only what is alive. */
+ * No single rule wins everywhere, so several are tried, the quick ones first, until an arena is as
+ * small as what is alive at once. Sweeps go through time, forwards or backwards, with a list of gaps:
+ * long-lived blocks from the bottom, short-lived ones from the top, and what is short differs. Where
+ * that leaves a rest, not too many blocks are placed by size, lifetime or both, then again with those
+ * first that ended up highest, and few are searched exhaustively (place_exact.c). */
+#include "plan/place.h"
+
 #include <string.h>
 
 #include "base/heap_sort.h"
-#include "plan/plan.h"
 
-enum { RULES = 4, TRY_ALL = 2000 };
+enum {
+    MANY = 2000,           /* blocks: more are only swept */
+    CLOSE = 500,           /* of many blocks an arena within 1/500 will do */
+    GAPS_WEIGHED = 2000000 /* in rounds that put the highest blocks first */
+};
 
-static uint64_t key_of(const np_block *b, int rule)
-{
-    uint64_t length = (uint64_t)(b->last - b->first) + 1;
-    switch (rule) {
-    case 0:
-        return b->bytes;
-    case 1:
-        return length;
-    case 2:
-        return b->bytes / 64 * length;
-    default:
-        return UINT32_MAX - b->first; /* time order */
-    }
-}
+typedef struct gap {
+    uint64_t start, end;
+} gap;
+
+typedef struct placed {
+    uint64_t offset, end;
+    uint32_t first, last;
+} placed;
 
 typedef struct placer {
-    np_block *blocks;
-    uint32_t *order;  /* blocks to place */
-    uint64_t *offset; /* by block */
-    uint32_t *placed; /* sorted by offset */
-    uint32_t n, n_placed;
+    np_placing *items; /* by slot */
+    np_placing *sorted;
+    uint32_t *ends; /* sorted's, by the end of life */
+    uint64_t *offset, *best; /* by slot */
+    union {
+        gap *gaps;
+        placed *placed; /* sorted by offset */
+    };
+    uint32_t n;
+    uint64_t least, arena; /* the most alive at once; the best so far */
+    uint64_t weighed;
 } placer;
 
-typedef struct placing_order {
-    const np_block *blocks;
-    int rule;
-} placing_order;
+/* ---- sweeps ----------------------------------------------------------------------------------- */
 
-static bool placed_before(placing_order o, const uint32_t *a, const uint32_t *b)
+static bool begins_before(const void *user, const np_placing *a, const np_placing *b)
 {
-    return key_of(&o.blocks[*a], o.rule) > key_of(&o.blocks[*b], o.rule);
+    (void)user;
+    if (a->first != b->first)
+        return a->first < b->first;
+    return a->last != b->last ? a->last > b->last : a->slot < b->slot;
 }
 
-NP_HEAP_SORT(sort_descending, uint32_t, placing_order, placed_before)
-
-static bool overlap(const np_block *a, const np_block *b)
+static bool ends_before(const np_placing *items, const uint32_t *a, const uint32_t *b)
 {
-    return a->first <= b->last && b->first <= a->last;
+    return items[*a].last != items[*b].last ? items[*a].last < items[*b].last : *a < *b;
 }
 
-/* The smallest gap between blocks alive at the same time that takes it, or the end of them. */
-static uint64_t best_gap(const placer *p, const np_block *b)
+NP_HEAP_SORT(sort_by_begin, np_placing, const void *, begins_before)
+NP_HEAP_SORT(sort_by_end, uint32_t, const np_placing *, ends_before)
+
+/* Sets sorted and ends; backwards: as if time ran the other way. */
+static void sort_by_time(placer *p, bool backwards)
 {
-    uint64_t end = 0, best = UINT64_MAX, best_size = UINT64_MAX;
-    for (uint32_t i = 0; i < p->n_placed; i++) {
-        const np_block *q = &p->blocks[p->placed[i]];
-        if (!overlap(b, q))
-            continue;
-        uint64_t at = p->offset[p->placed[i]];
-        if (at > end && at - end >= b->bytes && at - end < best_size) {
-            best = end;
-            best_size = at - end;
+    for (uint32_t i = 0; i < p->n; i++) {
+        p->sorted[i] = p->items[i];
+        if (backwards) {
+            p->sorted[i].first = UINT32_MAX - p->items[i].last;
+            p->sorted[i].last = UINT32_MAX - p->items[i].first;
         }
-        if (at + q->bytes > end)
-            end = at + q->bytes;
     }
-    return best != UINT64_MAX ? best : end;
+    sort_by_begin(NULL, p->sorted, p->n);
+    for (uint32_t i = 0; i < p->n; i++)
+        p->ends[i] = i;
+    sort_by_end(p->sorted, p->ends, p->n);
 }
 
-static void insert_placed(placer *p, uint32_t block)
+static uint64_t most_alive(const placer *p)
 {
-    uint32_t lo = 0, hi = p->n_placed;
-    while (lo < hi) {
-        uint32_t mid = (lo + hi) / 2;
-        if (p->offset[p->placed[mid]] < p->offset[block])
-            lo = mid + 1;
+    uint64_t live = 0, most = 0;
+    for (uint32_t i = 0, ended = 0; i < p->n; i++) {
+        while (p->sorted[p->ends[ended]].last < p->sorted[i].first)
+            live -= p->sorted[p->ends[ended++]].bytes;
+        live += p->sorted[i].bytes;
+        most = live > most ? live : most;
+    }
+    return most;
+}
+
+/* Gives [start, end) back: one gap with those that it touches. */
+static uint32_t add_gap(gap *gaps, uint32_t n, uint64_t start, uint64_t end)
+{
+    uint32_t low = 0, high = n;
+    while (low < high) {
+        const uint32_t middle = (low + high) / 2;
+        if (gaps[middle].start < start)
+            low = middle + 1;
         else
-            hi = mid;
+            high = middle;
     }
-    memmove(p->placed + lo + 1, p->placed + lo, (p->n_placed - lo) * sizeof *p->placed);
-    p->placed[lo] = block;
-    p->n_placed++;
+    const bool joins_next = low < n && gaps[low].start == end;
+    const bool joins_last = low > 0 && gaps[low - 1].end == start;
+    if (joins_last && joins_next) {
+        gaps[low - 1].end = gaps[low].end;
+        memmove(gaps + low, gaps + low + 1, (n - low - 1) * sizeof *gaps);
+        return n - 1;
+    }
+    if (joins_last)
+        gaps[low - 1].end = end;
+    else if (joins_next)
+        gaps[low].start = start;
+    if (joins_last || joins_next)
+        return n;
+    memmove(gaps + low + 1, gaps + low, (n - low) * sizeof *gaps);
+    gaps[low] = (gap){start, end};
+    return n + 1;
 }
 
-/* In time order a block that has ended overlaps nothing to come: it is forgotten. */
-static void forget_ended(placer *p, uint32_t now)
+/* The smallest gap that takes it, of those below `roof`; else the last, which has no end. */
+static uint32_t find_gap(const gap *gaps, uint32_t n, uint64_t bytes, uint64_t roof)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < p->n_placed; i++)
-        if (p->blocks[p->placed[i]].last >= now)
-            p->placed[n++] = p->placed[i];
-    p->n_placed = n;
+    uint32_t best = n - 1;
+    uint64_t best_size = UINT64_MAX;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint64_t end = gaps[i].end < roof ? gaps[i].end : roof;
+        const uint64_t size = end > gaps[i].start ? end - gaps[i].start : 0;
+        if (size >= bytes && size < best_size) {
+            best = i;
+            best_size = size;
+        }
+    }
+    return best;
 }
 
-static uint64_t place_by(placer *p, int rule)
+/* Takes its bytes from gap i, from the low end or, if it can, from the high one. */
+static uint32_t take_from(gap *gaps, uint32_t n, uint32_t i, uint64_t bytes, bool high,
+                          uint64_t roof, uint64_t *offset)
+{
+    const gap whole = gaps[i];
+    const uint64_t end = whole.end < roof ? whole.end : roof;
+    *offset = high && end >= whole.start + bytes ? end - bytes : whole.start;
+    const gap below = {whole.start, *offset}, above = {*offset + bytes, whole.end};
+    const bool has_below = below.start < below.end, has_above = above.start < above.end;
+    if (has_below && has_above) {
+        memmove(gaps + i + 1, gaps + i, (n - i) * sizeof *gaps);
+        gaps[i] = below;
+        gaps[i + 1] = above;
+        return n + 1;
+    }
+    if (has_below || has_above) {
+        gaps[i] = has_below ? below : above;
+        return n;
+    }
+    memmove(gaps + i, gaps + i + 1, (n - i - 1) * sizeof *gaps);
+    return n - 1;
+}
+
+/* Blocks that live fewer than `brief` steps come from the top. */
+static uint64_t sweep(placer *p, uint32_t brief)
 {
     uint64_t arena = 0;
-    sort_descending((placing_order){p->blocks, rule}, p->order, p->n);
-    p->n_placed = 0;
-    for (uint32_t i = 0; i < p->n; i++) {
-        np_block *b = &p->blocks[p->order[i]];
-        if (rule == 3)
-            forget_ended(p, b->first);
-        uint64_t at = best_gap(p, b);
-        p->offset[p->order[i]] = at;
-        insert_placed(p, p->order[i]);
-        if (at + b->bytes > arena)
-            arena = at + b->bytes;
+    uint32_t n_gaps = 1;
+    p->gaps[0] = (gap){0, UINT64_MAX};
+    for (uint32_t i = 0, ended = 0; i < p->n; i++) {
+        const np_placing *b = &p->sorted[i];
+        for (; p->sorted[p->ends[ended]].last < b->first; ended++) {
+            const np_placing *e = &p->sorted[p->ends[ended]];
+            const uint64_t at = p->offset[e->slot];
+            n_gaps = add_gap(p->gaps, n_gaps, at, at + e->bytes);
+        }
+        const uint32_t into = find_gap(p->gaps, n_gaps, b->bytes, p->least);
+        n_gaps = take_from(p->gaps, n_gaps, into, b->bytes, b->last - b->first < brief, p->least,
+                           &p->offset[b->slot]);
+        const uint64_t end = p->offset[b->slot] + b->bytes;
+        arena = end > arena ? end : arena;
     }
     return arena;
 }
 
+/* ---- one after the other, anywhere -------------------------------------------------------------- */
+
+enum { BY_LIFETIME, BY_BOTH, BY_SIZE, ORDERS };
+
+static uint64_t key_of(const np_placing *b, int order)
+{
+    const uint64_t length = (uint64_t)(b->last - b->first) + 1;
+    uint64_t both;
+    if (order != BY_BOTH)
+        return order == BY_SIZE ? b->bytes : length;
+    return __builtin_mul_overflow(b->bytes, length, &both) ? UINT64_MAX : both;
+}
+
+static bool key_is_larger(int order, const np_placing *a, const np_placing *b)
+{
+    const uint64_t x = key_of(a, order), y = key_of(b, order);
+    if (x != y)
+        return x > y;
+    return a->bytes != b->bytes ? a->bytes > b->bytes : a->slot < b->slot;
+}
+
+NP_HEAP_SORT(sort_descending, np_placing, int, key_is_larger)
+
+/* The smallest gap between blocks alive at the same time that takes it, or the end of them. */
+static uint64_t best_gap(const placed *all, uint32_t n, const np_placing *b)
+{
+    uint64_t end = 0, best = UINT64_MAX, best_size = UINT64_MAX;
+    for (uint32_t i = 0; i < n; i++) {
+        if (all[i].first > b->last || all[i].last < b->first)
+            continue;
+        const uint64_t at = all[i].offset;
+        if (at > end && at - end >= b->bytes && at - end < best_size) {
+            best = end;
+            best_size = at - end;
+        }
+        end = all[i].end > end ? all[i].end : end;
+    }
+    return best != UINT64_MAX ? best : end;
+}
+
+static void insert_placed(placed *all, uint32_t n, const placed *one)
+{
+    uint32_t low = 0, high = n;
+    while (low < high) {
+        const uint32_t middle = (low + high) / 2;
+        if (all[middle].offset < one->offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    memmove(all + low + 1, all + low, (n - low) * sizeof *all);
+    all[low] = *one;
+}
+
+/* In the order of `sorted`. */
+static uint64_t place_in_order(placer *p)
+{
+    uint64_t arena = 0;
+    for (uint32_t i = 0; i < p->n; i++) {
+        const np_placing *b = &p->sorted[i];
+        const uint64_t at = best_gap(p->placed, i, b);
+        const placed one = {at, at + b->bytes, b->first, b->last};
+        insert_placed(p->placed, i, &one);
+        p->offset[b->slot] = at;
+        arena = one.end > arena ? one.end : arena;
+    }
+    p->weighed += (uint64_t)p->n * p->n / 2 + p->n;
+    return arena;
+}
+
+/* The blocks at the very top go before all others, in their order. */
+static void highest_first(placer *p, uint64_t arena)
+{
+    for (uint32_t i = 0, moved = 0; i < p->n; i++) {
+        const np_placing b = p->sorted[i];
+        if (p->offset[b.slot] + b.bytes < arena)
+            continue;
+        memmove(p->sorted + moved + 1, p->sorted + moved, (i - moved) * sizeof b);
+        p->sorted[moved++] = b;
+    }
+}
+
+/* ---- all of it ---------------------------------------------------------------------------------- */
+
+/* Keeps what was found if it is better; is it good enough? */
+static bool settled(placer *p, uint64_t arena)
+{
+    if (arena < p->arena) {
+        p->arena = arena;
+        memcpy(p->best, p->offset, p->n * sizeof *p->best);
+    }
+    const uint64_t slack = p->n > MANY ? p->least / CLOSE : 0;
+    return p->arena - p->least <= slack;
+}
+
+static bool settled_by_sweeps(placer *p)
+{
+    static const uint32_t brief[] = {2, 32, 0, 8, 128, 512};
+    for (int backwards = 0; backwards < 2; backwards++) {
+        if (backwards)
+            sort_by_time(p, true);
+        for (size_t i = 0; i < sizeof brief / sizeof brief[0]; i++)
+            if (settled(p, sweep(p, brief[i])))
+                return true;
+    }
+    return false;
+}
+
+static bool settled_in_order(placer *p)
+{
+    for (int order = 0; order < ORDERS; order++) {
+        memcpy(p->sorted, p->items, p->n * sizeof *p->items);
+        sort_descending(order, p->sorted, p->n);
+        uint64_t arena = place_in_order(p);
+        while (!settled(p, arena) && p->weighed < GAPS_WEIGHED * ((uint64_t)order + 1) / ORDERS) {
+            highest_first(p, arena);
+            arena = place_in_order(p);
+        }
+        if (p->arena == p->least)
+            return true;
+    }
+    return false;
+}
+
+static void place(placer *p)
+{
+    sort_by_time(p, false);
+    p->least = most_alive(p);
+    p->arena = UINT64_MAX;
+    if (settled_by_sweeps(p) || p->n > MANY || settled_in_order(p) || p->n > NP_PLACE_EXACT)
+        return;
+    memcpy(p->sorted, p->items, p->n * sizeof *p->items);
+    sort_descending(BY_BOTH, p->sorted, p->n);
+    p->arena = np_place_search(p->sorted, p->n, p->arena, p->best);
+}
+
 uint64_t np_place(neap_context *ctx, np_block *blocks, uint32_t n)
 {
-    placer p = {.blocks = blocks};
-    size_t slots = n ? n : 1, bytes = slots * (2 * sizeof(uint32_t) + sizeof(uint64_t));
+    const size_t slots = (size_t)n + 1;
+    const size_t bytes = slots * (2 * sizeof(np_placing) + 2 * sizeof(uint64_t) + sizeof(placed) +
+                                  sizeof(uint32_t));
     uint8_t *memory = np_alloc(ctx, NEAP_MEM_GRAPH, bytes);
     if (!memory)
         return UINT64_MAX;
-    p.offset = (uint64_t *)memory;
-    p.order = (uint32_t *)(p.offset + slots);
-    p.placed = p.order + slots;
+    placer p = {.items = (np_placing *)memory};
+    p.sorted = p.items + slots;
+    p.offset = (uint64_t *)(p.sorted + slots);
+    p.best = p.offset + slots;
+    p.placed = (placed *)(p.best + slots);
+    p.ends = (uint32_t *)(p.placed + slots);
     for (uint32_t i = 0; i < n; i++)
         if (blocks[i].owner == i && blocks[i].bytes && !blocks[i].hosted)
-            p.order[p.n++] = i;
-    uint64_t best = UINT64_MAX;
-    for (int rule = RULES - 1; rule >= 0; rule--) {
-        uint64_t arena = place_by(&p, rule);
-        if (arena < best) {
-            best = arena;
-            for (uint32_t i = 0; i < p.n; i++)
-                blocks[p.order[i]].offset = p.offset[p.order[i]];
-        }
-        if (p.n > TRY_ALL)
-            break;
-    }
+            p.items[p.n] = (np_placing){blocks[i].bytes, blocks[i].first, blocks[i].last, p.n}, p.n++;
+    if (p.n)
+        place(&p);
+    for (uint32_t i = 0, slot = 0; i < n; i++)
+        if (blocks[i].owner == i && blocks[i].bytes && !blocks[i].hosted)
+            blocks[i].offset = p.best[slot++];
     for (uint32_t i = 0; i < n; i++)
         if (blocks[i].owner != i)
             blocks[i].offset = blocks[blocks[i].owner].offset;
     np_free(ctx, NEAP_MEM_GRAPH, memory, bytes);
-    return best;
+    return p.n ? p.arena : 0;
 }
