@@ -18,7 +18,7 @@ enum {
     WIDTH = 32,
     MOST_MEMOS = 16
 };
-static const uint64_t EFFORT = 3000000; /* nodes weighed */
+static const uint64_t EFFORT = 1200000; /* nodes weighed */
 
 typedef struct value {
     uint64_t bytes;

@@ -13,8 +13,12 @@
 
 enum {
     MANY = 2000,           /* blocks: more are only swept */
-    CLOSE = 500,           /* of many blocks an arena within 1/500 will do */
-    GAPS_WEIGHED = 2000000 /* in rounds that put the highest blocks first */
+    FEW = 250,             /* fewer are placed as well as can be */
+    CLOSE_MANY = 500,      /* of many an arena within 1/500 will do, */
+    CLOSE = 5000,          /* of others within 1/5000, unless they are few */
+    ROUNDS = 64,           /* that put the highest blocks first, for each rule */
+    GAPS_WEIGHED = 1000000, /* in all of them */
+    GAPS_SWEPT = 20000000  /* after which no other sweep is tried */
 };
 
 typedef struct gap {
@@ -37,7 +41,7 @@ typedef struct placer {
     };
     uint32_t n;
     uint64_t least, arena; /* the most alive at once; the best so far */
-    uint64_t weighed;
+    uint64_t weighed, swept; /* gaps looked at */
 } placer;
 
 /* ---- sweeps ----------------------------------------------------------------------------------- */
@@ -115,14 +119,15 @@ static uint32_t add_gap(gap *gaps, uint32_t n, uint64_t start, uint64_t end)
     return n + 1;
 }
 
-/* The smallest gap that takes it, of those below `roof`; else the last, which has no end. */
+/* The smallest gap that takes it; the last one, which has no end, counts up to `roof`, and is taken
+ * if nothing else will do. */
 static uint32_t find_gap(const gap *gaps, uint32_t n, uint64_t bytes, uint64_t roof)
 {
     uint32_t best = n - 1;
-    uint64_t best_size = UINT64_MAX;
-    for (uint32_t i = 0; i < n; i++) {
-        const uint64_t end = gaps[i].end < roof ? gaps[i].end : roof;
-        const uint64_t size = end > gaps[i].start ? end - gaps[i].start : 0;
+    const uint64_t last = gaps[best].start;
+    uint64_t best_size = roof > last && roof - last >= bytes ? roof - last : UINT64_MAX;
+    for (uint32_t i = 0; i < n - 1; i++) {
+        const uint64_t size = gaps[i].end - gaps[i].start;
         if (size >= bytes && size < best_size) {
             best = i;
             best_size = size;
@@ -167,6 +172,7 @@ static uint64_t sweep(placer *p, uint32_t brief)
             const uint64_t at = p->offset[e->slot];
             n_gaps = add_gap(p->gaps, n_gaps, at, at + e->bytes);
         }
+        p->swept += n_gaps;
         const uint32_t into = find_gap(p->gaps, n_gaps, b->bytes, p->least);
         n_gaps = take_from(p->gaps, n_gaps, into, b->bytes, b->last - b->first < brief, p->least,
                            &p->offset[b->slot]);
@@ -267,19 +273,23 @@ static bool settled(placer *p, uint64_t arena)
         p->arena = arena;
         memcpy(p->best, p->offset, p->n * sizeof *p->best);
     }
-    const uint64_t slack = p->n > MANY ? p->least / CLOSE : 0;
+    const uint64_t slack = p->n > MANY ? p->least / CLOSE_MANY : p->n > FEW ? p->least / CLOSE : 0;
     return p->arena - p->least <= slack;
 }
 
 static bool settled_by_sweeps(placer *p)
 {
-    static const uint32_t brief[] = {2, 32, 0, 8, 128, 512};
-    for (int backwards = 0; backwards < 2; backwards++) {
-        if (backwards)
-            sort_by_time(p, true);
-        for (size_t i = 0; i < sizeof brief / sizeof brief[0]; i++)
-            if (settled(p, sweep(p, brief[i])))
-                return true;
+    static const struct {
+        bool backwards;
+        uint32_t brief;
+    } sweeps[] = {{false, 2}, {false, 32}, {true, 512}, {true, 128}, {true, 32}, {true, 2},
+                  {true, 0},  {true, 8},   {false, 0},  {false, 8},  {false, 128}, {false, 512}};
+    bool backwards = false;
+    for (size_t i = 0; i < sizeof sweeps / sizeof sweeps[0] && p->swept < GAPS_SWEPT; i++) {
+        if (backwards != sweeps[i].backwards)
+            sort_by_time(p, backwards = !backwards);
+        if (settled(p, sweep(p, sweeps[i].brief)))
+            return true;
     }
     return false;
 }
@@ -290,11 +300,12 @@ static bool settled_in_order(placer *p)
         memcpy(p->sorted, p->items, p->n * sizeof *p->items);
         sort_descending(order, p->sorted, p->n);
         uint64_t arena = place_in_order(p);
-        while (!settled(p, arena) && p->weighed < GAPS_WEIGHED * ((uint64_t)order + 1) / ORDERS) {
+        const uint64_t most = GAPS_WEIGHED * ((uint64_t)order + 1) / ORDERS;
+        for (int i = 0; !settled(p, arena) && i < ROUNDS && p->weighed < most; i++) {
             highest_first(p, arena);
             arena = place_in_order(p);
         }
-        if (p->arena == p->least)
+        if (settled(p, arena))
             return true;
     }
     return false;
