@@ -6,8 +6,9 @@
  * was allocated, unless a result takes its place. Program order is the order of indices; it must be
  * valid, and what is found is never worse.
  *
- *   greedy orders      order_greedy.c
- *   search of windows  order_window.c   (of the whole graph if it is small) */
+ *   candidates, the best one     order_find.c
+ *   greedy orders                order_greedy.c
+ *   search of windows            order_window.c   (of the whole graph if it is small) */
 #ifndef NP_ORDER_H
 #define NP_ORDER_H
 

@@ -54,6 +54,7 @@ session="-m -p --ids --logits --weights --kv-type --ignore-eos -n -c --temp --to
     options transcribe $common $hear
     options "plan transcribe" $common $hear
     options "plan run" $common $run --json --shape
+    options "plan --graph FILE.json" --json --in-place --help
 }
 must 0 plan --help
 grep -qx 'Commands: generate run transcribe' "$work/out" || fault "plan --help"

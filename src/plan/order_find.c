@@ -1,4 +1,4 @@
-/* order.c - candidates are tried, the best is kept and searched; see order.h. */
+/* order_find.c - candidates are tried, the best is kept and searched; see order.h. */
 #include "plan/order.h"
 
 #include <string.h>
