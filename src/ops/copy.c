@@ -22,7 +22,7 @@ static neap_status contiguous_run(const np_call *c)
 }
 
 const np_op np_op_contiguous = {.name = "contiguous", .arity = 1, .infer = np_infer_same,
-                                .run = contiguous_run};
+                                .run = contiguous_run, .part = np_part_every};
 
 neap_array *np_copied(neap_array *x)
 {
@@ -82,8 +82,14 @@ static neap_status concat_run(const np_call *c)
     return NEAP_OK;
 }
 
-const np_op np_op_concat = {
-    .name = "concat", .arity = -1, .infer = concat_infer, .run = concat_run};
+static int concat_part(const np_call *shapes, int dim, uint32_t input)
+{
+    (void)input;
+    return dim == ((const np_concat_attr *)shapes->attr)->axis ? NP_PART_NONE : dim;
+}
+
+const np_op np_op_concat = {.name = "concat", .arity = -1, .infer = concat_infer,
+                            .run = concat_run, .part = concat_part};
 
 neap_array *neap_concat(int n, neap_array *const *parts, int axis)
 {

@@ -65,6 +65,8 @@ static size_t decoded_matmul_scratch(const np_call *shapes)
     const np_decoded_matmul_attr *attr = shapes->attr;
     int lead;
     np_decoded_vectors a = decoded_arguments(shapes, &lead);
+    if (attr->shared) /* rows that fold only where a tile is dense */
+        a.rows = np_size(shapes->out->rank - 1, shapes->out->shape);
     return shapes->ctx->kernels->decoded->product_scratch(&a, attr->matrix,
                                                           np_pool_lanes(shapes->pool));
 }

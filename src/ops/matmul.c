@@ -103,6 +103,8 @@ static size_t matmul_scratch(const np_call *shapes)
 {
     int lead;
     np_gemm_args g = gemm_arguments(shapes, &lead);
+    if (((const np_matmul_attr *)shapes->attr)->shared) /* rows that fold only where a tile is dense */
+        g.m = np_size(shapes->out->rank - 1, shapes->out->shape);
     return shapes->ctx->kernels->product->gemm_scratch(&g, np_pool_lanes(shapes->pool));
 }
 
@@ -129,10 +131,29 @@ static neap_status matmul_run(const np_call *c)
     return NEAP_OK;
 }
 
+/* Rows and leading dimensions. Which kernel it is stays the node's choice, so a part of one row has
+ * the bits of the whole. */
+static int matmul_part(const np_call *shapes, int dim, uint32_t input)
+{
+    const np_matmul_attr *attr = shapes->attr;
+    int m = shapes->out->rank - 2;
+    if (dim > m)
+        return NP_PART_NONE;
+    return input == 1 && (dim == m || attr->shared) ? NP_PART_WHOLE : dim;
+}
+
+static double matmul_flops(const np_call *shapes)
+{
+    const np_operand *a = shapes->in[0];
+    return np_flops_result(shapes, 2 * (double)a->shape[a->rank - 1] + (shapes->n_in == 3 ? 3 : 0));
+}
+
 const np_op np_op_matmul = {.name = "matmul", .arity = 2, .infer = matmul_infer,
-                            .scratch = matmul_scratch, .run = matmul_run, .absorbs_extent = true};
+                            .scratch = matmul_scratch, .run = matmul_run, .part = matmul_part,
+                            .flops = matmul_flops, .absorbs_extent = true};
 const np_op np_op_addmm = {.name = "addmm", .arity = 3, .infer = matmul_infer,
-                           .scratch = matmul_scratch, .run = matmul_run, .absorbs_extent = true};
+                           .scratch = matmul_scratch, .run = matmul_run, .part = matmul_part,
+                           .flops = matmul_flops, .absorbs_extent = true};
 
 /* Broadcasts the leading dimensions of both, leaves the last two. */
 static bool broadcast_leading(const char *op, neap_array *in[2])
@@ -283,8 +304,14 @@ static neap_status quant_rows_run(const np_call *c)
     return NEAP_OK;
 }
 
+static double quant_rows_flops(const np_call *shapes)
+{
+    return np_flops_input(shapes, 4);
+}
+
 const np_op np_op_quant_rows = {.name = "quant_rows", .arity = 1, .infer = quant_rows_infer,
-                                .run = quant_rows_run, .absorbs_extent = true,
+                                .run = quant_rows_run, .flops = quant_rows_flops,
+                                .absorbs_extent = true,
                                 .no_grad = "its product with quantised weights has the gradient"};
 
 /* ---- the product itself --------------------------------------------------------------------- */
@@ -334,8 +361,14 @@ static neap_status quant_matmul_run(const np_call *c)
     return NEAP_OK;
 }
 
+static double quant_matmul_flops(const np_call *shapes)
+{
+    return np_flops_result(shapes, 2 * (double)shapes->in[1]->shape[1]);
+}
+
 const np_op np_op_quant_matmul = {.name = "quant_matmul", .arity = 2, .infer = quant_matmul_infer,
-                                  .scratch = quant_matmul_scratch, .run = quant_matmul_run};
+                                  .scratch = quant_matmul_scratch, .run = quant_matmul_run,
+                                  .flops = quant_matmul_flops};
 
 /* Do the leading dimensions of x make rows at equal distances, also with fewer at run time? */
 static bool rows_fold(const neap_array *x)

@@ -211,6 +211,31 @@ static neap_status run_var(const np_call *c, bool root)
     return run_job(c, job, false);
 }
 
+/* Dimensions that stay are cut as x's; the tree of additions goes along the axis, so whole. */
+static int reduce_part(const np_call *shapes, int dim, uint32_t input)
+{
+    const np_reduce_attr *attr = shapes->attr;
+    (void)input;
+    if (attr->keepdims)
+        return dim == attr->axis ? NP_PART_NONE : dim;
+    return dim < attr->axis ? dim : dim + 1;
+}
+
+static double reduce_flops(const np_call *shapes)
+{
+    return np_flops_input(shapes, 1);
+}
+
+static double moments_flops(const np_call *shapes)
+{
+    return np_flops_input(shapes, 4);
+}
+
+static double logsumexp_flops(const np_call *shapes)
+{
+    return np_flops_input(shapes, 10);
+}
+
 /* ---- the ops -------------------------------------------------------------------------------- */
 
 #define REDUCTION(op, shape_rule, extreme, reason)                                                 \
@@ -219,6 +244,7 @@ static neap_status run_var(const np_call *c, bool root)
         return run_reduce(c, c->ctx->kernels->row->op, extreme);                                   \
     }                                                                                              \
     const np_op np_op_##op = {.name = #op, .arity = 1, .infer = shape_rule, .run = op##_run,       \
+                              .part = reduce_part, .flops = reduce_flops,                          \
                               .absorbs_extent = true, .no_grad = reason};                          \
     neap_array *neap_##op(neap_array *x, int axis, unsigned flags)                                 \
     {                                                                                              \
@@ -247,18 +273,18 @@ REDUCTION(argmax, argmax_infer, true, "integer result")
 REDUCTION(argmin, argmax_infer, true, "integer result")
 
 /* The rest is built by reduce_axes.c alone. */
-#define NODE(op, shape_rule, call)                                                                 \
+#define NODE(op, shape_rule, cost, call)                                                              \
     static neap_status op##_run(const np_call *c)                                                  \
     {                                                                                              \
         return call;                                                                               \
     }                                                                                              \
     const np_op np_op_##op = {.name = #op, .arity = 1, .infer = shape_rule, .run = op##_run,       \
-                              .absorbs_extent = true};
-NODE(prod, sum_infer, run_reduce(c, c->ctx->kernels->row->prod, false))
-NODE(logsumexp, mean_infer, run_reduce(c, c->ctx->kernels->row->logsumexp, false))
-NODE(var, mean_infer, run_var(c, false))
-NODE(std, mean_infer, run_var(c, true))
-NODE(mean, mean_infer, run_reduce(c, c->ctx->kernels->row->mean, false))
+                              .part = reduce_part, .flops = cost, .absorbs_extent = true};
+NODE(prod, sum_infer, reduce_flops, run_reduce(c, c->ctx->kernels->row->prod, false))
+NODE(logsumexp, mean_infer, logsumexp_flops, run_reduce(c, c->ctx->kernels->row->logsumexp, false))
+NODE(var, mean_infer, moments_flops, run_var(c, false))
+NODE(std, mean_infer, moments_flops, run_var(c, true))
+NODE(mean, mean_infer, reduce_flops, run_reduce(c, c->ctx->kernels->row->mean, false))
 
 neap_array *neap_mean(neap_array *x, int axis, unsigned flags)
 {

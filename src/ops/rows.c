@@ -70,6 +70,24 @@ static neap_status run_rows(const np_call *c, const np_rows_fn *table)
     return NEAP_OK;
 }
 
+/* A part is whole rows. */
+static int rows_part(const np_call *shapes, int dim, uint32_t input)
+{
+    if (dim == shapes->out->rank - 1)
+        return NP_PART_NONE;
+    return input == 0 ? dim : NP_PART_WHOLE;
+}
+
+static double softmax_flops(const np_call *shapes)
+{
+    return np_flops_result(shapes, 10);
+}
+
+static double norm_flops(const np_call *shapes)
+{
+    return np_flops_result(shapes, 5);
+}
+
 /* ---- softmax -------------------------------------------------------------------------------- */
 
 static neap_status softmax_run(const np_call *c)
@@ -78,7 +96,7 @@ static neap_status softmax_run(const np_call *c)
 }
 
 const np_op np_op_softmax = {.name = "softmax", .arity = 1, .overwrites = 1, .infer = np_infer_same,
-                             .run = softmax_run};
+                             .run = softmax_run, .part = rows_part, .flops = softmax_flops};
 
 static neap_array *as_float(const char *op, neap_array *x)
 {
@@ -118,9 +136,10 @@ static neap_status layer_norm_run(const np_call *c)
 }
 
 const np_op np_op_rms_norm = {.name = "rms_norm", .arity = -1, .overwrites = 1, .infer = np_infer_same,
-                              .run = rms_norm_run};
+                              .run = rms_norm_run, .part = rows_part, .flops = norm_flops};
 const np_op np_op_layer_norm = {.name = "layer_norm", .arity = -1, .overwrites = 1,
-                                .infer = np_infer_same, .run = layer_norm_run};
+                                .infer = np_infer_same, .run = layer_norm_run, .part = rows_part,
+                                .flops = norm_flops};
 
 static neap_array *norm(const np_op *op, neap_array *x, neap_array *weight, neap_array *bias,
                         float eps)

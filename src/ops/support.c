@@ -307,3 +307,36 @@ void np_index_seek(int rank, const int64_t *shape, int64_t at, int64_t *index, i
             offsets[i] += index[d] * strides[i][d];
     }
 }
+
+/* ---- parts ---------------------------------------------------------------------------------- */
+
+int np_part_every(const np_call *shapes, int dim, uint32_t input)
+{
+    (void)shapes;
+    (void)input;
+    return dim;
+}
+
+int64_t np_part_number(const np_call *c, int dim, int rank, int64_t number)
+{
+    int64_t inside[NEAP_MAX_RANK], at = 0;
+    if (!c->first)
+        return number;
+    for (int d = dim + rank - 1; d >= dim; d--) {
+        inside[d] = number % c->out->shape[d];
+        number /= c->out->shape[d];
+    }
+    for (int d = dim; d < dim + rank; d++)
+        at = at * c->whole[d] + c->first[d] + inside[d];
+    return at;
+}
+
+double np_flops_result(const np_call *shapes, double each)
+{
+    return each * (double)np_size(shapes->out->rank, shapes->out->shape);
+}
+
+double np_flops_input(const np_call *shapes, double each)
+{
+    return each * (double)np_size(shapes->in[0]->rank, shapes->in[0]->shape);
+}

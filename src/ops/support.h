@@ -72,6 +72,22 @@ typedef struct np_region {
 bool np_slice_region(const char *op, neap_array *x, const int64_t *start, const int64_t *stop,
                      const int64_t *step, np_region *out);
 
+/* ---- parts ---------------------------------------------------------------------------------- */
+
+/* np_op.part where every dimension of every input is cut as the result's. */
+int np_part_every(const np_call *shapes, int dim, uint32_t input);
+/* The index in the whole result of the call's first element along `dim`. */
+static inline int64_t np_part_first(const np_call *c, int dim)
+{
+    return c->first ? c->first[dim] : 0;
+}
+/* The number in the whole result of element `number`, in row-major order, of dimensions dim ..
+ * dim + rank of this part of it. */
+int64_t np_part_number(const np_call *c, int dim, int rank, int64_t number);
+/* np_op.flops: so many for each element of the result or of the first input. */
+double np_flops_result(const np_call *shapes, double each);
+double np_flops_input(const np_call *shapes, double each);
+
 /* ---- spans ---------------------------------------------------------------------------------- */
 
 enum { NP_MAX_OPERANDS = 4 }; /* the result and three inputs */
