@@ -57,7 +57,8 @@ static int report(cli_task *t)
     cli_alive alive = {.count = 0};
     const cli_plan_report r = {.settings = t->settings,
                                .command = "generate",
-                               .title = *t->info.name ? t->info.name : t->settings->model,
+                               .title = *t->info.name ? t->info.name
+                                                       : cli_plan_title(t->settings->model),
                                .facts = session_facts(t),
                                .alive = &alive,
                                .data = t->picture};

@@ -160,7 +160,7 @@ static int report(transcription *t)
     cli_alive alive = {.count = 0};
     const cli_plan_report r = {.settings = t->settings,
                                .command = "transcribe",
-                               .title = t->settings->model,
+                               .title = cli_plan_title(t->settings->model),
                                .facts = facts_of(t),
                                .alive = &alive,
                                .data = t->picture};

@@ -95,6 +95,12 @@ static void print_alive(cli_alive *all)
     }
 }
 
+const char *cli_plan_title(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
 /* ---- JSON --------------------------------------------------------------------------------- */
 
 static void set_integer(json_t *object, const char *key, uint64_t value)
@@ -360,7 +366,7 @@ int cli_plan_prepare(cli_plan_data *data, const cli_settings *s)
 static int print_json(const cli_plan_report *r, json_t *object)
 {
     static const char *const large[] = {"curve", "step_list", "values", "candidates",
-                                        "fused", "rejected_fusions", "plans"};
+                                        "fused", "rejected_fusions", "plans", "measured"};
     for (size_t i = 0; !r->settings->verbose && i < sizeof large / sizeof large[0]; i++)
         json_object_del(object, large[i]);
     return cli_json_print(stdout, "standard output", object);

@@ -45,6 +45,8 @@ typedef struct cli_plan_report {
     const cli_plan_data *data;
 } cli_plan_report;
 
+/* What a file is called, without its folder. */
+const char *cli_plan_title(const char *path);
 /* Before the work: can --html and --trace be written? Reads --measured. */
 int cli_plan_prepare(cli_plan_data *data, const cli_settings *settings);
 

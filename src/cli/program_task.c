@@ -266,10 +266,9 @@ int cli_program_limit(cli_program *p)
 int cli_program_tell(cli_program *p, const char *command, cli_show_call show, void *user,
                      json_t *more)
 {
-    const char *slash = strrchr(p->path, '/');
     const cli_plan_report r = {.settings = p->settings,
                                .command = command,
-                               .title = slash ? slash + 1 : p->path,
+                               .title = cli_plan_title(p->path),
                                .facts = p->plan,
                                .alive = &p->alive,
                                .data = p->picture};
