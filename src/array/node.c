@@ -309,7 +309,11 @@ static neap_array *owned(neap_dtype dtype, int rank, const int64_t *shape, bool 
     a->buffer = np_buffer_new(a->ctx, NEAP_MEM_ACTIVATIONS, *bytes, zero);
     if (!a->buffer) {
         char text[NP_SHAPE_TEXT];
-        np_fail_prefix(a->ctx, "a value of %s", np_shape_text(a, text));
+        neap_memory_info m = NEAP_MEMORY_INFO_INIT;
+        neap_context_memory(a->ctx, &m);
+        np_fail_prefix(a->ctx, "a value of %s beside %llu bytes of values, pending or kept",
+                       np_shape_text(a, text),
+                       (unsigned long long)m.active_by_category[NEAP_MEM_ACTIVATIONS]);
         return NULL;
     }
     return a;

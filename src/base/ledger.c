@@ -253,13 +253,17 @@ static neap_status refuse(neap_context *ctx, np_category c, uint64_t bytes, np_l
                    (unsigned long long)np_ledger_held(at), (unsigned long long)at->limit);
 }
 
-/* What is cached goes before anything is refused: free slabs, and the arena while no plan runs. */
+/* What is cached goes before anything is refused: free slabs, the arena while no plan runs, then
+ * plans, for as long as that gives bytes back. */
 static np_ledger *hold_or_trim(neap_context *ctx, uint64_t bytes, np_category c, bool idle)
 {
     np_ledger *l = &ctx->ledger;
     np_ledger *over = hold(l, bytes, c, idle);
-    if (over) {
+    uint64_t held = np_ledger_held(l), before = UINT64_MAX;
+    while (over && held < before) {
+        before = held;
         neap_context_trim(ctx);
+        held = np_ledger_held(l);
         over = hold(l, bytes, c, idle);
     }
     return over;

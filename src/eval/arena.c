@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "plan/plan.h"
+
 static void let_go(neap_context *ctx, np_engine *e)
 {
     if (!e->base)
@@ -16,8 +18,10 @@ static void let_go(neap_context *ctx, np_engine *e)
 void np_arena_trim(neap_context *ctx)
 {
     np_engine *e = ctx->slot[NP_SLOT_ARENA];
-    if (e && !e->in_use)
+    if (e && e->base && !e->in_use)
         let_go(ctx, e);
+    else
+        np_plan_cache_shrink(ctx, 0);
 }
 
 static void free_engine(neap_context *ctx, void *p)

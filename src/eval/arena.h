@@ -13,7 +13,8 @@ typedef struct np_engine {
     neap_eval_stats stats;
 } np_engine;
 
-/* Gives it back while no plan runs. */
+/* What is cheapest to make again goes first: the arena while no plan runs; if there is none, the
+ * cached plans. */
 void np_arena_trim(neap_context *ctx);
 
 np_engine *np_engine_of(neap_context *ctx); /* made at first use; NULL: no memory */

@@ -104,6 +104,7 @@ static void let_go(evaluation *v)
         np_free(c, NEAP_MEM_GRAPH, v->values, (p->n_values + 1) * sizeof *v->values);
         np_free(c, NEAP_MEM_GRAPH, v->states, (p->n_states + 1) * sizeof *v->states);
         np_free(c, NEAP_MEM_GRAPH, v->outputs, (p->n_outputs + 1) * sizeof *v->outputs);
+        v->plan->users--;
         if (!v->cached)
             np_plan_destroy(v->plan);
     }
@@ -125,10 +126,13 @@ static neap_status find_or_build(evaluation *v)
         return status;
     v->plan = np_plan_cache_find(v->ctx, &v->key);
     if (v->plan) {
+        v->plan->users++;
         v->cached = true;
         e->stats.plan_cache_hits++;
     } else {
         status = np_plan_build(&v->graph, false, &v->plan);
+        if (v->plan)
+            v->plan->users++; /* stays when memory is short */
         if (status == NEAP_OK)
             v->cached = np_plan_cache_add(v->ctx, &v->key, v->plan);
         e->stats.plans++;

@@ -21,9 +21,12 @@ neap_status np_run_reserve(neap_plan *p, neap_state *const *states)
     uint64_t grown = np_arena_growth(ctx, p->info.arena_bytes);
     uint64_t held = np_ledger_held(&ctx->ledger);
     if (limit != UINT64_MAX && held + need + grown > limit) {
-        neap_context_trim(ctx); /* the arena too: a larger one replaces it */
-        grown = np_arena_growth(ctx, p->info.arena_bytes);
-        held = np_ledger_held(&ctx->ledger);
+        for (uint64_t before = UINT64_MAX; held < before && held + need + grown > limit;) {
+            before = held;
+            neap_context_trim(ctx); /* the arena too: a larger one replaces it */
+            grown = np_arena_growth(ctx, p->info.arena_bytes);
+            held = np_ledger_held(&ctx->ledger);
+        }
         if (held + need + grown > limit)
             return np_fail(ctx, NEAP_ENOMEM,
                            "needs at least %llu bytes, the limit is %llu: held %llu, states %llu, "

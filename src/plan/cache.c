@@ -149,12 +149,15 @@ static void drop(neap_context *ctx, np_cached *c)
 void np_plan_cache_shrink(neap_context *ctx, uint64_t bytes)
 {
     np_plan_cache *cache = ctx->slot[NP_SLOT_PLANS];
-    while (cache && cache->first && cache->bytes > bytes) {
-        np_cached **last = &cache->first;
-        while ((*last)->next)
-            last = &(*last)->next;
+    while (cache && cache->bytes > bytes) {
+        np_cached **last = NULL;
+        for (np_cached **at = &cache->first; *at; at = &(*at)->next)
+            if (!(*at)->plan->users)
+                last = at;
+        if (!last)
+            return;
         np_cached *c = *last;
-        *last = NULL;
+        *last = c->next;
         cache->bytes -= c->bytes;
         drop(ctx, c);
     }

@@ -108,6 +108,7 @@ struct neap_plan {
     uint32_t *output_root;  /* which root each output is */
     uint64_t *state_writes; /* writes that one run adds to each state */
     bool owns;              /* a plan object, not a cached plan */
+    uint32_t users;         /* evaluations that hold it: it stays in the cache */
     bool bound;
     const void *arena_base; /* the arena that the operands are bound to */
     neap_plan_info info;
@@ -138,7 +139,7 @@ neap_plan_options np_plan_options_of(const neap_context *ctx);
 neap_plan *np_plan_cache_find(neap_context *ctx, const np_plan_key *key);
 /* Takes the plan and the key over; false: the caller keeps both. */
 bool np_plan_cache_add(neap_context *ctx, np_plan_key *key, neap_plan *p);
-/* Lets go of cached plans until at most `bytes` are held by them. */
+/* Lets go of cached plans that nobody runs, until at most `bytes` are held. */
 void np_plan_cache_shrink(neap_context *ctx, uint64_t bytes);
 
 #endif
