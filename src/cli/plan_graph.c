@@ -8,14 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <neap/plan.h>
-
-#include "cli/cli.h"
-#include "cli/options.h"
+#include "cli/plan_graph_view.h"
+#include "cli/plan_report.h"
 
 typedef struct graph_task {
     const char *path;
-    bool json;
+    const cli_settings *settings;
     neap_context *ctx;
     neap_bare_graph graph;
     uint64_t *bytes, *offsets;
@@ -128,8 +126,7 @@ static void add_alive(const graph_task *t, json_t *list, uint32_t node)
     snprintf(name, sizeof name, "node %" PRIu32, node);
     json_array_append_new(list, json_pack("{s:s, s:I, s:s, s:[], s:s}", "name", name, "bytes",
                                           (json_int_t)t->bytes[node], "op",
-                                          t->flags[node] & NEAP_BARE_INPUT ? "input" : "",
-                                          "shape", "dtype", ""));
+                                          cli_plan_graph_op(t->flags[node]), "shape", "dtype", ""));
 }
 
 /* Is the value alive while the node at the peak runs, in a place of its own? */
@@ -209,11 +206,50 @@ static void print_bytes(const char *what, uint64_t bytes, const char *note)
     printf("%-15s %12s  %12" PRIu64 " bytes%s\n", what, cli_mib(bytes).text, bytes, note);
 }
 
+/* Also the page and the trace; `full`: with all that they are made of. */
+static int draw(const graph_task *t, const cli_plan_data *data, json_t *object, json_t **full)
+{
+    const cli_settings *s = t->settings;
+    cli_alive alive = {.list = json_incref(json_object_get(object, "alive_at_peak"))};
+    const cli_plan_report r = {
+        .settings = s,
+        .command = "--graph",
+        .title = cli_plan_title(t->path),
+        .facts = {.by_category = {[NEAP_MEM_ACTIVATIONS] = t->plan.peak_bytes}},
+        .alive = &alive,
+        .data = data};
+    *full = cli_plan_json(&r, true);
+    cli_alive_clear(&alive);
+    if (!*full || json_object_update(*full, object) != 0)
+        return cli_failed("out of memory");
+    return cli_plan_files(&r, *full);
+}
+
+static int tell_json(const graph_task *t)
+{
+    const cli_settings *s = t->settings;
+    cli_plan_data data = CLI_PLAN_DATA_INIT;
+    json_t *object = plan_json(t), *full = NULL;
+    int status = CLI_DONE;
+    if (s->html || s->trace || s->verbose)
+        status = object && cli_plan_graph_view(&data, &t->graph, t->order, t->offsets, &t->plan)
+                     ? draw(t, &data, object, &full)
+                     : cli_failed("out of memory");
+    if (status == CLI_DONE && s->json)
+        status = cli_json_print(stdout, "standard output",
+                                json_incref(s->verbose && full ? full : object));
+    json_decref(full);
+    json_decref(object);
+    cli_plan_data_free(&data);
+    return status;
+}
+
 static int tell_plan(const graph_task *t)
 {
     const neap_bare_plan *p = &t->plan;
-    if (t->json)
-        return cli_json_print(stdout, "standard output", plan_json(t));
+    const int status = tell_json(t);
+    if (status != CLI_DONE || t->settings->json)
+        return status;
     printf("%" PRIu32 " nodes, %" PRIu32 " of them inputs; planned in %.1f ms\n\n", t->graph.n,
            t->graph.n - p->steps, 1e3 * p->seconds);
     print_bytes("planned peak", p->peak_bytes, p->exact ? "  no order has less" : "");
@@ -300,7 +336,7 @@ static int place_problem(const graph_task *t, size_t i, const json_t *problem, j
         status = cli_failed("%s: problem %zu: %s", t->path, i, neap_context_error(t->ctx));
     if (status == CLI_DONE) {
         json_array_append_new(told, problem_json(problem, &l, n, arena, cli_seconds() - start));
-        if (!t->json) {
+        if (!t->settings->json) {
             const char *name = json_string_value(json_object_get(problem, "name"));
             cli_print_clean(stdout, name ? name : "", name ? strlen(name) : 0);
             printf("%s%zu blocks, arena %" PRIu64 " bytes\n", name ? ": " : "", n, arena);
@@ -323,7 +359,7 @@ static int place_problems(const graph_task *t, const json_t *problems)
         status = place_problem(t, i, json_array_get(problems, i), told);
     if (status != CLI_DONE)
         json_decref(told);
-    else if (t->json)
+    else if (t->settings->json)
         status = cli_json_print(stdout, "standard output", json_pack("{s:o}", "problems", told));
     else {
         json_decref(told);
@@ -366,23 +402,26 @@ static int plan_file(graph_task *t)
 
 int cli_plan_graph(int argc, char **argv)
 {
-    char *path = NULL;
-    cli_settings settings = CLI_SETTINGS_INIT;
-    graph_task t = {.graph = NEAP_BARE_GRAPH_INIT, .plan = NEAP_BARE_PLAN_INIT};
+    cli_settings settings = CLI_SETTINGS_INIT, *s = &settings;
+    const bool plan = true;
+    cli_plan_data checked = CLI_PLAN_DATA_INIT;
+    graph_task t = {.settings = s, .graph = NEAP_BARE_GRAPH_INIT, .plan = NEAP_BARE_PLAN_INIT};
     const cli_option table[] = {
-        {"graph", 0, CLI_TEXT, &path, 0, 0, "FILE.json", "the graph, or problems of placement"},
+        {"graph", 0, CLI_TEXT, &s->file, 0, 0, "FILE.json", "the graph, or problems of placement"},
         {"in-place", 0, CLI_FLAG, &t.graph.in_place, 0, 0, NULL,
          "a node may write over a value of equal size that dies there"},
-        {"json", 0, CLI_FLAG, &t.json, 0, 0, NULL, "one JSON object"},
-        {"help", 'h', CLI_FLAG, &settings.help, 0, 0, NULL, "this list"},
+        {"json", 0, CLI_FLAG, &s->json, 0, 0, NULL, "one JSON object"},
+        {"help", 'h', CLI_FLAG, &s->help, 0, 0, NULL, "this list"},
+#include "cli/plan_options.def"
         {.name = NULL},
     };
-    int status = cli_parse(table, &settings, argc, argv, "[OPTION...]", NULL);
-    t.path = path;
-    if (status == CLI_PARSED)
+    int status = cli_parse(table, s, argc, argv, "[OPTION...]", NULL);
+    t.path = s->file;
+    if (status == CLI_PARSED && (status = cli_plan_prepare(&checked, s)) == CLI_DONE)
         status = cli_context_new(1, &t.ctx);
     if (t.ctx)
         status = status == CLI_DONE ? plan_file(&t) : status;
+    cli_plan_data_free(&checked);
     neap_context_free(t.ctx);
     free(t.bytes);
     free(t.offsets);
@@ -390,7 +429,6 @@ int cli_plan_graph(int argc, char **argv)
     free(t.dep_first);
     free(t.deps);
     free(t.order);
-    free(path);
     cli_settings_free(&settings);
     return status;
 }

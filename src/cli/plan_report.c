@@ -372,6 +372,13 @@ static int print_json(const cli_plan_report *r, json_t *object)
     return cli_json_print(stdout, "standard output", object);
 }
 
+int cli_plan_files(const cli_plan_report *r, const json_t *object)
+{
+    const cli_settings *s = r->settings;
+    const int status = s->html ? cli_plan_page_write(s->html, object) : CLI_DONE;
+    return status == CLI_DONE && s->trace ? cli_plan_trace_write(s->trace, r->data) : status;
+}
+
 int cli_plan_tell(const cli_plan_report *r, json_t *more)
 {
     const cli_settings *s = r->settings;
@@ -380,10 +387,8 @@ int cli_plan_tell(const cli_plan_report *r, json_t *more)
     if (more && json_object_update(object, more) != 0)
         status = cli_failed("out of memory");
     json_decref(more);
-    if (status == CLI_DONE && s->html)
-        status = cli_plan_page_write(s->html, object);
-    if (status == CLI_DONE && s->trace)
-        status = cli_plan_trace_write(s->trace, r->data);
+    if (status == CLI_DONE)
+        status = cli_plan_files(r, object);
     if (status == CLI_DONE && s->json)
         return print_json(r, object);
     json_decref(object);

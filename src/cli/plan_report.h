@@ -52,6 +52,8 @@ int cli_plan_prepare(cli_plan_data *data, const cli_settings *settings);
 
 /* The keys that every plan has; `full`: all that the page is made of. NULL: out of memory. */
 json_t *cli_plan_json(const cli_plan_report *report, bool full);
+/* Writes --html and --trace; `object`: as above, in full. */
+int cli_plan_files(const cli_plan_report *report, const json_t *object);
 /* Prints the text, or for --json the object with what is in `more` besides, which is taken over, and
  * writes --html and --trace. Returns the exit status. */
 int cli_plan_tell(const cli_plan_report *report, json_t *more);
