@@ -32,6 +32,29 @@ if [ -r "$shared/models/whisper-base/encoder.pte" ]; then
         "['encoder.pte', 'cross_kv.pte', 'decoder.pte']" ] || fault "plans of transcribe"
 fi
 
+# Bare graphs: inputs, one that nobody uses, a branch, an output; one value in place of another.
+cat >"$w/graph.json" <<'END'
+{"nodes": [{"id": 0, "bytes": 64, "input": true, "output": false, "deps": []},
+ {"id": 1, "bytes": 100, "input": false, "output": false, "deps": [0]},
+ {"id": 2, "bytes": 100, "input": false, "output": false, "deps": [1]},
+ {"id": 3, "bytes": 0, "input": false, "output": false, "deps": [0]},
+ {"id": 4, "bytes": 7, "input": true, "output": false, "deps": []},
+ {"id": 5, "bytes": 30, "input": false, "output": true, "deps": [2, 3]}]}
+END
+graph() { # ARGUMENTS
+    must 0 plan --graph "$@" --json --verbose --html "$w/p.html" --trace "$w/p.trace" || return
+    cp "$w/out" "$w/plan.json"
+    check "page of $*" looks page "$w/p.html" "$w/plan.json"
+    check "trace of $*" looks trace "$w/p.trace" "$w/plan.json"
+}
+graph "$w/graph.json"
+graph "$w/graph.json" --in-place
+for name in A1 G2 volo_bw.pin; do
+    [ -r "$shared/cases/plan/$name.json" ] && graph "$shared/cases/plan/$name.json" --in-place
+done
+refused 1 "neap: --html /nonexistent/x: No such file or directory" \
+    plan --graph "$w/graph.json" --html /nonexistent/x
+
 # Text: the step is named, with what makes it.
 must 0 plan generate -m $tiny -p hi
 grep -Eqx 'Step [0-9]+ of [0-9]+, .*, holds the most; alive there:' "$w/out" || fault "text: $(cat "$w/out")"
