@@ -28,6 +28,7 @@ typedef struct np_order_graph {
                                               NP_NONE; NULL: none */
     bool any_over;                         /* any equal-sized value that dies at the maker */
     uint64_t enough;                       /* a peak below which no lower one is looked for */
+    uint64_t workspace;                    /* the most bytes that a search takes; 0: no limit */
 } np_order_graph;
 
 typedef struct np_order_result {
@@ -39,7 +40,9 @@ typedef struct np_order_result {
 
 /* The peak of an order, a permutation that respects reads and waits. UINT64_MAX: no memory. */
 uint64_t np_order_peak(neap_context *ctx, const np_order_graph *g, const uint32_t *order);
-/* Takes workspace from ctx (category graph) and gives it back. NEAP_ENOMEM. */
+/* Takes workspace from ctx (category graph) and gives it back: about 100 bytes a node, and what the
+ * search takes (up to a megabyte or so; for 20 to 32 nodes up to ten). A search that gets no memory
+ * ends with what it has. NEAP_ENOMEM. */
 neap_status np_order_find(neap_context *ctx, const np_order_graph *g, np_order_result *out);
 
 #endif

@@ -269,17 +269,12 @@ neap_status np_order_find(neap_context *ctx, const np_order_graph *g, np_order_r
         np_order_candidates[i].find(&w);
         keep_if_better(&w, out, np_order_candidates[i].name);
     }
-    neap_status status = NEAP_OK;
-    if (w.best_peak > enough) {
-        bool improved = false;
-        status = np_order_search(&w, &improved, &out->exact);
-        if (improved)
-            out->found = "window";
-    }
+    if (w.best_peak > enough && np_order_search(&w, &out->exact))
+        out->found = "window";
     out->exact = out->exact || w.best_peak == w.bound;
     if (g->n_nodes)
         memcpy(out->order, w.best, g->n_nodes * sizeof *out->order);
     out->peak = w.best_peak;
     np_ordering_free(&w);
-    return status;
+    return NEAP_OK;
 }

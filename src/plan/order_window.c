@@ -16,7 +16,7 @@ enum {
     MOST_NODES = 256, /* of a window */
     WORDS = MOST_NODES / 64,
     WIDTH = 32,
-    MOST_MEMOS = 16
+    MOST_MEMOS = 8
 };
 static const uint64_t EFFORT = 1200000; /* nodes weighed */
 
@@ -56,7 +56,7 @@ typedef struct search {
     uint32_t *local; /* by value: in values[], or NP_NONE */
     uint64_t *live;  /* by position: before it */
     uint64_t *high;  /* by position: while it runs */
-    uint64_t effort;
+    uint64_t effort, taken; /* nodes weighed; bytes of tables that grow */
     /* the window */
     uint32_t first, n, words;
     value *values;
@@ -76,8 +76,23 @@ typedef struct search {
     uint32_t n_memos;
 } search;
 
-#define GROW(s, field, need)                                                               \
-    np_grow((s)->w->ctx, NEAP_MEM_GRAPH, &(s)->field, &(s)->field##_capacity, need, sizeof *(s)->field)
+/* Room in a table of the search, as long as all of them stay within the workspace. */
+static bool grow(search *s, void *table, size_t *capacity, size_t need, size_t element)
+{
+    const uint64_t limit = s->g->workspace ? s->g->workspace : UINT64_MAX;
+    const size_t old = *capacity;
+    if (need <= old)
+        return true;
+    if (2 * need * element > limit || s->taken > limit - 2 * need * element) /* it may double */
+        return false;
+    if (!np_grow(s->w->ctx, NEAP_MEM_GRAPH, table, capacity, need, element))
+        return false;
+    s->taken += (*capacity - old) * element;
+    return true;
+}
+
+#define GROW(s, field, need) \
+    grow(s, &(s)->field, &(s)->field##_capacity, need, sizeof *(s)->field)
 
 /* ---- the order as it is ------------------------------------------------------------------------ */
 
@@ -592,52 +607,45 @@ static const struct {
 enum { N_WINDOWS = sizeof windows / sizeof windows[0] };
 
 /* Lowers the peak, wherever it is, until no window round it can. */
-static bool search_large(search *s, uint64_t enough)
+static void search_large(search *s, uint64_t enough)
 {
     const uint32_t nodes = s->g->n_nodes;
     uint32_t start = 0, at = highest(s);
-    while (s->high[at] > enough && s->effort < EFFORT) {
-        bool lower = false;
+    bool lower = true;
+    while (lower && s->high[at] > enough && s->effort < EFFORT) {
+        lower = false;
         for (uint32_t k = 0; k < N_WINDOWS && !lower && s->effort < EFFORT; k++) {
             const uint32_t i = (start + k) % N_WINDOWS, n = windows[i].n;
             uint32_t before = n * windows[i].before / 8, first = at > before ? at - before : 0;
             first = first + n > nodes ? nodes - n : first;
             s->effort += n; /* so that it ends whatever is found */
             if (!try_window(s, first, n, s->high[at], &lower))
-                return false;
+                return;
             start = lower ? i : start;
         }
-        if (!lower)
-            break;
         at = highest(s);
     }
-    return true;
 }
 
 /* The whole graph, wider as long as sets were dropped and it is small enough for that. */
-static bool search_small(search *s, bool *exact)
+static void search_small(search *s, bool *exact)
 {
     static const struct {
         uint32_t nodes, width;
     } stages[] = {{MOST_NODES, WIDTH}, {64, 512}, {32, 8192}};
-    outcome found = {.dropped = true};
-    for (size_t i = 0; i < sizeof stages / sizeof stages[0] && found.dropped; i++) {
-        if (s->g->n_nodes > stages[i].nodes)
-            break;
-        if (!open_window(s, 0, s->g->n_nodes))
-            return false;
+    for (size_t i = 0; i < sizeof stages / sizeof stages[0] && !*exact; i++) {
+        outcome found = {.dropped = true};
+        if (s->g->n_nodes > stages[i].nodes || !open_window(s, 0, s->g->n_nodes))
+            return;
         const uint64_t limit = s->high[highest(s)];
         const bool ok = run_beam(s, stages[i].width, limit, &found);
         if (ok && found.peak < limit)
             accept(s);
         close_window(s);
         if (!ok)
-            return false;
-        if (s->high[highest(s)] == s->w->bound)
-            found.dropped = false;
+            return;
+        *exact = !found.dropped || s->high[highest(s)] == s->w->bound;
     }
-    *exact = !found.dropped;
-    return true;
 }
 
 static bool make_search(search *s)
@@ -677,23 +685,34 @@ static void free_search(search *s)
     np_free(c, NEAP_MEM_GRAPH, s, sizeof *s);
 }
 
-neap_status np_order_search(np_ordering *w, bool *improved, bool *exact)
+/* Memory that the search does not get is no error of the plan's: the order is valid at any time. */
+static void forgive(neap_context *ctx, neap_status before)
 {
+    if (before == NEAP_OK && ctx->status == NEAP_ENOMEM)
+        neap_context_clear_error(ctx);
+}
+
+bool np_order_search(np_ordering *w, bool *exact)
+{
+    const neap_status before = w->ctx->status;
+    bool lower = false;
     search *s = np_calloc(w->ctx, NEAP_MEM_GRAPH, sizeof *s);
-    if (!s)
-        return NEAP_ENOMEM;
-    s->w = w;
-    s->g = w->g;
-    bool ok = make_search(s);
-    if (ok && s->g->n_nodes <= MOST_NODES)
-        ok = search_small(s, exact);
-    else if (ok)
-        ok = search_large(s, w->bound > w->g->enough ? w->bound : w->g->enough);
-    if (ok) {
-        const uint64_t peak = s->high[highest(s)];
-        *improved = peak < w->best_peak;
-        w->best_peak = peak;
+    if (s) {
+        s->w = w;
+        s->g = w->g;
+        s->taken = sizeof *s;
+        if (make_search(s)) {
+            const uint64_t enough = w->bound > w->g->enough ? w->bound : w->g->enough;
+            if (s->g->n_nodes <= MOST_NODES)
+                search_small(s, exact);
+            else
+                search_large(s, enough);
+            const uint64_t peak = s->high[highest(s)];
+            lower = peak < w->best_peak;
+            w->best_peak = peak;
+        }
+        free_search(s);
     }
-    free_search(s);
-    return ok ? NEAP_OK : NEAP_ENOMEM;
+    forgive(w->ctx, before);
+    return lower;
 }

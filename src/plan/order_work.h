@@ -50,8 +50,8 @@ typedef struct np_order_candidate {
 extern const np_order_candidate np_order_candidates[];
 extern const int np_order_n_candidates;
 
-/* Searches windows of w->best for a lower peak and keeps what is found. `exact`: the whole graph
- * was searched. NEAP_ENOMEM. */
-neap_status np_order_search(np_ordering *w, bool *improved, bool *exact);
+/* Searches windows of w->best for a lower peak and keeps what is found: true if there is something.
+ * `exact`: the whole graph was searched. */
+bool np_order_search(np_ordering *w, bool *exact);
 
 #endif

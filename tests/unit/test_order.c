@@ -463,6 +463,39 @@ static void random_blocks_are_placed_apart(void **unused)
     neap_context_free(ctx);
 }
 
+/* A search that may not take what it needs ends with what it has. */
+static void little_workspace_is_enough(void **unused)
+{
+    (void)unused;
+    random_state = 23;
+    for (int i = 0; i < 40; i++) {
+        const bare b = random_graph(10 + next(150), false);
+        uint32_t maker[MOST], use[MOST_EDGES], use_first[MOST + 1], order[MOST];
+        uint8_t kept[MOST];
+        uint32_t nodes = 0;
+        for (uint32_t v = 0; v < b.n; v++) {
+            const bool input = b.flags[v] & NEAP_BARE_INPUT;
+            kept[v] = b.flags[v] & NEAP_BARE_OUTPUT;
+            maker[v] = input ? NP_NONE : nodes;
+            use_first[nodes] = b.first[v];
+            nodes += !input;
+            use_first[nodes] = b.first[v + 1];
+        }
+        memcpy(use, b.dep, sizeof use);
+        np_order_graph g = {.n_nodes = nodes, .n_values = b.n, .bytes = b.bytes, .maker = maker,
+                            .kept = kept, .use_first = use_first, .use = use};
+        neap_context *ctx = new_context(0);
+        np_order_result whole = {.order = order}, little = whole;
+        assert_int_equal(np_order_find(ctx, &g, &whole), NEAP_OK);
+        g.workspace = 1 + next(200000);
+        assert_int_equal(np_order_find(ctx, &g, &little), NEAP_OK);
+        assert_int_equal(neap_context_status(ctx), NEAP_OK);
+        assert_true(whole.peak <= little.peak && little.peak <= little.program_peak);
+        assert_int_equal(np_order_peak(ctx, &g, order), little.peak);
+        neap_context_free(ctx);
+    }
+}
+
 /* ---- faults --------------------------------------------------------------------------------------- */
 
 static void expect_fault(neap_context *ctx, const bare *b, const char *text)
@@ -530,6 +563,7 @@ int main(void)
         cmocka_unit_test(scratch_waits_and_several_values),
         cmocka_unit_test(known_placements_are_solved),
         cmocka_unit_test(random_blocks_are_placed_apart),
+        cmocka_unit_test(little_workspace_is_enough),
         cmocka_unit_test(faults_of_graphs_are_named),
         cmocka_unit_test(no_allocation_that_fails_leaks),
     };
