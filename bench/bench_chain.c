@@ -22,7 +22,8 @@ typedef struct bench {
     const np_kernels *kernels;
     np_pool *pool[LANES + 1];
     float *x, *y;
-    float scalars[MOST_PLACES], tiles[LANES][2][MOST_TILE];
+    _Alignas(64) float tiles[LANES][2][MOST_TILE];
+    float scalars[MOST_PLACES];
     np_chain_place places[MOST_PLACES];
     np_chain_op ops[MOST_OPS];
     int n_ops, n_scalars;
