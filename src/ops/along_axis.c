@@ -157,8 +157,8 @@ static neap_status run_along(const np_call *c, np_along_job *job, int axis, int 
     int64_t index[NEAP_MAX_RANK], offset[3];
     np_index_seek(job->rank, job->shape, bad, index, 3, offset, job->strides);
     return np_fail(c->ctx, NEAP_EINVAL, "%s: index %lld (number %lld), the axis has %lld",
-                   c->op->name, (long long)np_load_index(job->indices, offset[1]), (long long)bad,
-                   (long long)job->extent);
+                   c->op->name, (long long)np_load_index(job->indices, offset[1]),
+                   (long long)np_part_number(c, 0, c->out->rank, bad), (long long)job->extent);
 }
 
 /* ---- take_along_axis ------------------------------------------------------------------------- */
@@ -198,10 +198,17 @@ static neap_status take_along_axis_run(const np_call *c)
     return run_along(c, &job, axis, 2);
 }
 
+static int take_along_axis_part(const np_call *shapes, int dim, uint32_t input)
+{
+    bool along = dim == ((const np_along_attr *)shapes->attr)->axis;
+    return input == 0 && along ? NP_PART_WHOLE : dim;
+}
+
 const np_op np_op_take_along_axis = {.name = "take_along_axis",
                                      .arity = 2,
                                      .infer = take_along_axis_infer,
-                                     .run = take_along_axis_run};
+                                     .run = take_along_axis_run,
+                                     .part = take_along_axis_part};
 
 neap_array *neap_take_along_axis(neap_array *x, neap_array *indices, int axis)
 {

@@ -46,6 +46,23 @@ static void strides_of(const int64_t *strides, int rank, int64_t out[3])
     out[2] = strides[rank - 2];
 }
 
+static int positions_dim(const np_attention_attr *attr, int rank)
+{
+    return attr->positions_first ? rank - 3 : rank - 2;
+}
+
+/* The kernel lets its queries stand at the end of the keys: of a part, the keys behind its last
+ * query, which none of them sees, do not exist. */
+static int64_t keys_of(const np_call *c, int rank, int64_t keys)
+{
+    const np_attention_attr *attr = c->attr;
+    int d = positions_dim(attr, rank);
+    if (!c->first || !attr->causal)
+        return keys;
+    keys -= c->whole[d] - c->first[d] - c->out->shape[d];
+    return keys > 0 ? keys : 0;
+}
+
 static np_attention_args arguments(const np_call *c)
 {
     const np_attention_attr *attr = c->attr;
@@ -53,7 +70,7 @@ static np_attention_args arguments(const np_call *c)
     int r = q->rank;
     np_attention_args a = {
         .batch = r == 4 ? q->shape[0] : 1, .q_heads = q->shape[r - 3], .kv_heads = v->shape[r - 3],
-        .q_len = q->shape[r - 2], .kv_len = v->shape[r - 2], .dim = q->shape[r - 1],
+        .q_len = q->shape[r - 2], .kv_len = keys_of(c, r, v->shape[r - 2]), .dim = q->shape[r - 1],
         .v_dim = v->shape[r - 1], .q = q->data, .k = k->data, .v = v->data, .out = c->out->data,
         .q_dtype = q->dtype, .k_dtype = k->dtype, .v_dtype = v->dtype, .out_dtype = c->out->dtype,
         .k_grouped = attr->grouped, .scale = attr->scale, .causal = attr->causal,
@@ -94,8 +111,43 @@ static neap_status attention_run(const np_call *c)
     return NEAP_OK;
 }
 
+/* Batches; heads, where each has keys of its own; queries, unless they see a window of keys on both
+ * sides, which the kernel knows only by the end of the keys. */
+static int attention_part(const np_call *shapes, int dim, uint32_t input)
+{
+    const np_attention_attr *attr = shapes->attr;
+    const int r = shapes->in[0]->rank, heads = r - 3;
+    const bool sinks = attr->has_sinks && input == 3 + (uint32_t)attr->has_mask;
+    const bool keys = input == 1 || input == 2;
+    if (dim == positions_dim(attr, r)) {
+        if (attr->window > 0 && !attr->causal)
+            return NP_PART_NONE;
+        return keys || sinks ? NP_PART_WHOLE : r - 2;
+    }
+    if (r == 4 && dim == 0)
+        return sinks ? NP_PART_WHOLE : 0;
+    if (attr->positions_first || dim != heads ||
+        shapes->in[0]->shape[heads] != shapes->in[2]->shape[heads])
+        return NP_PART_NONE;
+    return sinks ? 0 : heads;
+}
+
+static double attention_flops(const np_call *shapes)
+{
+    const np_attention_attr *attr = shapes->attr;
+    const np_operand *q = shapes->in[0], *v = shapes->in[2];
+    const int r = q->rank;
+    double keys = (double)v->shape[r - 2], rows = (double)np_size(r - 1, q->shape);
+    if (attr->causal && q->shape[r - 2] <= v->shape[r - 2])
+        keys -= 0.5 * (double)(q->shape[r - 2] - 1); /* on average */
+    if (attr->window > 0 && keys > (double)attr->window)
+        keys = (double)attr->window;
+    return rows * keys * (2 * (double)(q->shape[r - 1] + v->shape[r - 1]) + 10);
+}
+
 const np_op np_op_attention = {.name = "attention", .arity = -1, .infer = attention_infer,
                                .scratch = attention_scratch, .run = attention_run,
+                               .part = attention_part, .flops = attention_flops,
                                .absorbs_extent = true};
 
 /* ---- building ------------------------------------------------------------------------------- */

@@ -231,8 +231,31 @@ static neap_status conv_run(const np_call *c)
     return NEAP_OK;
 }
 
+/* Batches: patches of neighbouring positions overlap. */
+static int conv_part(const np_call *shapes, int dim, uint32_t input)
+{
+    (void)shapes;
+    if (dim > 0)
+        return NP_PART_NONE;
+    return input == 0 ? 0 : NP_PART_WHOLE;
+}
+
+/* Each element of the image (transposed) or of the result meets every tap of its group. */
+static double conv_flops(const np_call *shapes)
+{
+    const np_conv_attr *attr = shapes->attr;
+    const np_operand *w = shapes->in[1];
+    double taps = (double)np_size(w->rank - 1, w->shape + 1);
+    if (!attr->transposed)
+        return np_flops_result(shapes, 2 * taps);
+    double channels = (double)w->shape[w->rank - 1];
+    return channels == 0 ? 0
+                         : np_flops_input(shapes, 2 * taps / channels * (double)w->shape[0] /
+                                                      attr->groups);
+}
+
 const np_op np_op_conv = {.name = "conv", .arity = 2, .infer = conv_infer, .scratch = conv_scratch,
-                          .run = conv_run};
+                          .run = conv_run, .part = conv_part, .flops = conv_flops};
 
 /* ---- building ------------------------------------------------------------------------------- */
 

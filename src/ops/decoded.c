@@ -93,9 +93,26 @@ static neap_status decoded_matmul_run(const np_call *c)
     return NEAP_OK;
 }
 
+/* As matmul: rows and leading dimensions; the kernel is the node's choice. */
+static int decoded_matmul_part(const np_call *shapes, int dim, uint32_t input)
+{
+    const np_decoded_matmul_attr *attr = shapes->attr;
+    int m = shapes->out->rank - 2;
+    if (dim > m)
+        return NP_PART_NONE;
+    return input > 0 && (dim == m || attr->shared) ? NP_PART_WHOLE : dim;
+}
+
+static double decoded_matmul_flops(const np_call *shapes)
+{
+    const np_operand *x = shapes->in[0];
+    return np_flops_result(shapes, 2 * (double)x->shape[x->rank - 1]);
+}
+
 const np_op np_op_decoded_matmul = {.name = "decoded_matmul", .arity = -1,
                                     .infer = decoded_matmul_infer,
-                                    .scratch = decoded_matmul_scratch, .run = decoded_matmul_run};
+                                    .scratch = decoded_matmul_scratch, .run = decoded_matmul_run,
+                                    .part = decoded_matmul_part, .flops = decoded_matmul_flops};
 
 static neap_array *decoded_matmul(const char *op, neap_array *x, neap_array *const *w,
                                   const np_encoded *e, bool transpose, neap_dtype dtype)
@@ -170,14 +187,15 @@ static void dequantize_lane(void *arg, int lane, int lanes)
     const np_decoded_rows_job *job = arg;
     const np_decoded_rows_attr *attr = job->c->attr;
     const np_operand *out = job->c->out;
-    const int64_t row_bytes = job->columns * np_element_bytes((neap_dtype)out->dtype);
+    const int64_t size = np_element_bytes((neap_dtype)out->dtype);
     const int64_t each = out->rank >= 2 ? out->shape[out->rank - 2] : 1; /* rows of a matrix */
     int64_t begin, end;
     np_share(job->rows, 1, lane, lanes, &begin, &end);
     for (; begin < end; begin++) {
         np_decoded w = np_encoded_matrix(&attr->w, job->c->in, begin / each);
-        job->c->ctx->kernels->decoded->row(out->data + begin * row_bytes, (neap_dtype)out->dtype,
-                                           &w, begin % each, job->columns);
+        uint8_t *to = out->data + np_leading_offset(out, out->rank - 1, begin) * size;
+        job->c->ctx->kernels->decoded->row(to, (neap_dtype)out->dtype, &w, begin % each,
+                                           job->columns);
     }
 }
 
@@ -192,8 +210,14 @@ static neap_status dequantize_run(const np_call *c)
     return NEAP_OK;
 }
 
+static int dequantize_part(const np_call *shapes, int dim, uint32_t input)
+{
+    (void)input;
+    return dim == shapes->out->rank - 1 ? NP_PART_NONE : dim;
+}
+
 const np_op np_op_dequantize = {.name = "dequantize", .arity = -1, .infer = dequantize_infer,
-                                .run = dequantize_run};
+                                .run = dequantize_run, .part = dequantize_part};
 
 neap_array *neap_dequantize(const neap_quantised *w, neap_dtype dtype)
 {
@@ -228,27 +252,31 @@ static void decoded_rows_lane(void *arg, int lane, int lanes)
     const np_decoded_rows_job *job = arg;
     const np_decoded_rows_attr *attr = job->c->attr;
     const np_operand *indices = job->c->in[1], *out = job->c->out;
-    const int64_t row_bytes = job->columns * np_element_bytes((neap_dtype)out->dtype);
+    const int64_t size = np_element_bytes((neap_dtype)out->dtype);
     np_decoded w = np_encoded_matrix(&attr->w, job->c->in, 0);
     int64_t begin, end;
     np_share(job->rows, 1, lane, lanes, &begin, &end);
-    for (; begin < end; begin++)
-        job->c->ctx->kernels->decoded->row(
-            out->data + begin * row_bytes, (neap_dtype)out->dtype, &w,
-            ((const int64_t *)(const void *)indices->data)[begin], job->columns);
+    for (; begin < end; begin++) {
+        uint8_t *to = out->data + np_leading_offset(out, indices->rank, begin) * size;
+        int64_t row = np_load_index(indices, np_leading_offset(indices, indices->rank, begin));
+        job->c->ctx->kernels->decoded->row(to, (neap_dtype)out->dtype, &w, row, job->columns);
+    }
 }
 
 static neap_status decoded_rows_run(const np_call *c)
 {
-    const int64_t *indices = (const int64_t *)(const void *)c->in[1]->data;
+    const np_operand *indices = c->in[1];
     const int64_t rows = c->in[0]->shape[0];
     np_decoded_rows_job job = {c, np_size(c->out->rank - 1, c->out->shape),
                                c->out->shape[c->out->rank - 1]};
-    for (int64_t i = 0; i < job.rows; i++)
-        if (indices[i] < 0 || indices[i] >= rows)
+    for (int64_t i = 0; i < job.rows; i++) {
+        int64_t row = np_load_index(indices, np_leading_offset(indices, indices->rank, i));
+        if (row < 0 || row >= rows)
             return np_fail(c->ctx, NEAP_EINVAL,
                            "embedding_decoded: index %lld (number %lld), the weights have %lld rows",
-                           (long long)indices[i], (long long)i, (long long)rows);
+                           (long long)row, (long long)np_part_number(c, 0, indices->rank, i),
+                           (long long)rows);
+    }
     if (job.rows * job.columns >= NP_PARALLEL_ELEMENTS)
         np_pool_run(c->pool, decoded_rows_lane, &job);
     else
@@ -256,8 +284,15 @@ static neap_status decoded_rows_run(const np_call *c)
     return NEAP_OK;
 }
 
+static int decoded_rows_part(const np_call *shapes, int dim, uint32_t input)
+{
+    if (dim == shapes->out->rank - 1)
+        return NP_PART_NONE;
+    return input == 1 ? dim : NP_PART_WHOLE;
+}
+
 const np_op np_op_decoded_rows = {.name = "decoded_rows", .arity = 2, .infer = decoded_rows_infer,
-                                  .run = decoded_rows_run};
+                                  .run = decoded_rows_run, .part = decoded_rows_part};
 
 neap_array *neap_embedding_decoded(neap_array *indices, neap_array *w, neap_dtype type,
                                    neap_dtype dtype)

@@ -163,7 +163,9 @@ static neap_status check_range(const np_call *c, const char *side, const int64_t
         if (index[p] < 0 || index[p] >= matrices)
             return np_fail(c->ctx, NEAP_EINVAL,
                            "gather_matmul: %s index %lld (number %lld), there are %lld matrices",
-                           side, (long long)index[p], (long long)p, (long long)matrices);
+                           side, (long long)index[p],
+                           (long long)np_part_number(c, 0, c->in[LHS]->rank, p),
+                           (long long)matrices);
     return NEAP_OK;
 }
 
@@ -186,9 +188,25 @@ static neap_status gather_matmul_run(const np_call *c)
     return NEAP_OK;
 }
 
+/* Pairs, as long as a part of them and of their products lies in one piece. */
+static int gather_matmul_part(const np_call *shapes, int dim, uint32_t input)
+{
+    const np_operand *pairs = shapes->in[LHS];
+    if (dim >= pairs->rank || np_size(dim, pairs->shape) != 1)
+        return NP_PART_NONE;
+    return input == LHS || input == RHS ? dim : NP_PART_WHOLE;
+}
+
+static double gather_matmul_flops(const np_call *shapes)
+{
+    const np_operand *x = shapes->in[X];
+    return np_flops_result(shapes, 2 * (double)x->shape[x->rank - 1]);
+}
+
 const np_op np_op_gather_matmul = {.name = "gather_matmul", .arity = -1,
                                    .infer = gather_matmul_infer, .scratch = gather_matmul_scratch,
-                                   .run = gather_matmul_run};
+                                   .run = gather_matmul_run, .part = gather_matmul_part,
+                                   .flops = gather_matmul_flops};
 
 /* ---- building ---------------------------------------------------------------------------------- */
 

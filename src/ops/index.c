@@ -116,7 +116,8 @@ static neap_status outside(const np_gather_job *job, int64_t number)
     return np_fail(c->ctx, NEAP_EINVAL,
                    "gather: %lld at index %lld (number %lld), axis %d has %lld",
                    (long long)attr->size[a], (long long)np_load_index(c->in[1 + bad], at[1 + bad]),
-                   (long long)number, a, (long long)c->in[0]->shape[a]);
+                   (long long)np_part_number(c, 0, job->lead, number), a,
+                   (long long)c->in[0]->shape[a]);
 }
 
 static neap_status gather_run(const np_call *c)
@@ -142,8 +143,16 @@ static neap_status gather_run(const np_call *c)
     return bad == INT64_MAX ? NEAP_OK : outside(&job, bad);
 }
 
-const np_op np_op_gather = {
-    .name = "gather", .arity = -1, .infer = gather_infer, .run = gather_run};
+/* By whole blocks. */
+static int gather_part(const np_call *shapes, int dim, uint32_t input)
+{
+    if (dim >= shapes->out->rank - shapes->in[0]->rank)
+        return NP_PART_NONE;
+    return input == 0 ? NP_PART_WHOLE : dim;
+}
+
+const np_op np_op_gather = {.name = "gather", .arity = -1, .infer = gather_infer,
+                            .run = gather_run, .part = gather_part};
 
 static bool gather_arguments(neap_array *x, int n, const int *axes, const int64_t *sizes,
                              np_gather_attr *attr)
@@ -228,11 +237,19 @@ static neap_status index_copy_run(const np_call *c)
     return NEAP_OK;
 }
 
+static int index_copy_part(const np_call *shapes, int dim, uint32_t input)
+{
+    if (dim == ((const np_index_copy_attr *)shapes->attr)->axis)
+        return NP_PART_NONE;
+    return input == 2 ? NP_PART_WHOLE : dim;
+}
+
 const np_op np_op_index_copy = {.name = "index_copy",
                                 .arity = 3,
                                 .overwrites = 1,
                                 .infer = np_infer_same,
-                                .run = index_copy_run};
+                                .run = index_copy_run,
+                                .part = index_copy_part};
 
 neap_array *neap_index_copy(neap_array *x, neap_array *update, neap_array *indices, int axis)
 {

@@ -99,7 +99,15 @@ static neap_status roll_run(const np_call *c)
     return NEAP_OK;
 }
 
-const np_op np_op_roll = {.name = "roll", .arity = 1, .infer = np_infer_same, .run = roll_run};
+/* Dimensions that do not turn. */
+static int roll_part(const np_call *shapes, int dim, uint32_t input)
+{
+    (void)input;
+    return ((const np_roll_attr *)shapes->attr)->shift[dim] == 0 ? dim : NP_PART_NONE;
+}
+
+const np_op np_op_roll = {
+    .name = "roll", .arity = 1, .infer = np_infer_same, .run = roll_run, .part = roll_part};
 
 neap_array *neap_roll(neap_array *x, int n, const int64_t *shifts, const int *axes)
 {

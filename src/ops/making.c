@@ -30,10 +30,11 @@ static neap_status arange_run(const np_call *c)
     float parts[ARANGE_TILE];
     bool floats = np_is_float(attr->dtype);
     neap_dtype from = floats ? NEAP_F32 : NEAP_I64;
-    for (int64_t i = 0; i < attr->count; i += ARANGE_TILE) {
-        int64_t n = attr->count - i < ARANGE_TILE ? attr->count - i : ARANGE_TILE, one = 1;
+    int64_t count = c->out->shape[0], first = np_part_first(c, 0);
+    for (int64_t i = 0; i < count; i += ARANGE_TILE) {
+        int64_t n = count - i < ARANGE_TILE ? count - i : ARANGE_TILE, one = 1;
         for (int64_t j = 0; j < n; j++) {
-            double v = attr->start + (double)(i + j) * attr->step;
+            double v = attr->start + (double)(first + i + j) * attr->step;
             if (floats)
                 parts[j] = (float)v;
             else
@@ -45,11 +46,21 @@ static neap_status arange_run(const np_call *c)
     return NEAP_OK;
 }
 
+/* Of no input; what counts is that it is not NP_PART_NONE. */
+static int arange_part(const np_call *shapes, int dim, uint32_t input)
+{
+    (void)shapes;
+    (void)dim;
+    (void)input;
+    return NP_PART_WHOLE;
+}
+
 const np_op np_op_arange = {.name = "arange",
                             .arity = 0,
                             .flags = NP_OP_CHEAP,
                             .infer = arange_infer,
                             .run = arange_run,
+                            .part = arange_part,
                             .no_grad = "no input"};
 
 neap_array *neap_arange(double start, double stop, double step, neap_dtype dtype)

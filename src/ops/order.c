@@ -209,6 +209,18 @@ static bool argsort_infer(neap_array *out)
     return true;
 }
 
+static int order_part(const np_call *shapes, int dim, uint32_t input)
+{
+    (void)input;
+    return dim == ((const np_order_attr *)shapes->attr)->axis ? NP_PART_NONE : dim;
+}
+
+/* Of words by digits of eight bits: counted, read and put. */
+static double order_flops(const np_call *shapes)
+{
+    return np_flops_input(shapes, 3.0 * (double)np_element_bytes((neap_dtype)shapes->in[0]->dtype));
+}
+
 static neap_status sort_run(const np_call *c)
 {
     return run_order(c, false);
@@ -219,13 +231,20 @@ static neap_status argsort_run(const np_call *c)
     return run_order(c, true);
 }
 
-const np_op np_op_sort = {
-    .name = "sort", .arity = 1, .infer = sort_infer, .scratch = order_scratch, .run = sort_run};
+const np_op np_op_sort = {.name = "sort",
+                          .arity = 1,
+                          .infer = sort_infer,
+                          .scratch = order_scratch,
+                          .run = sort_run,
+                          .part = order_part,
+                          .flops = order_flops};
 const np_op np_op_argsort = {.name = "argsort",
                              .arity = 1,
                              .infer = argsort_infer,
                              .scratch = order_scratch,
                              .run = argsort_run,
+                             .part = order_part,
+                             .flops = order_flops,
                              .no_grad = "integer result"};
 
 static neap_array *ordered(const np_op *op, neap_array *x, int axis)

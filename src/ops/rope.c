@@ -59,7 +59,8 @@ static neap_status rope_run(const np_call *c)
     *a = (np_rope_args){.out = out->data, .x = x->data, .batch = 1, .heads = 1,
                         .positions = out->shape[out->rank - 2], .dim = out->shape[out->rank - 1],
                         .rotary = attr->rotary, .interleaved = attr->interleaved,
-                        .offset = attr->offset, .base = attr->base, .scale = attr->scale};
+                        .offset = attr->offset + np_part_first(c, out->rank - 2), .base = attr->base,
+                        .scale = attr->scale};
     if (out->rank == 4 || (out->rank == 3 && attr->leading_is_batch))
         a->batch = out->shape[0];
     if (out->rank == 4)
@@ -84,8 +85,30 @@ static neap_status rope_run(const np_call *c)
     return NEAP_OK;
 }
 
+static int rope_part(const np_call *shapes, int dim, uint32_t input)
+{
+    const np_rope_attr *attr = shapes->attr;
+    const int positions = shapes->out->rank - 2;
+    if (dim > positions)
+        return NP_PART_NONE;
+    if (input == 0)
+        return dim;
+    if (input > 1 || !attr->has_positions) /* divisors */
+        return NP_PART_WHOLE;
+    const np_operand *p = shapes->in[1];
+    if (dim == positions)
+        return p->rank - 1;
+    return dim == 0 && p->rank == 2 && p->shape[0] > 1 ? 0 : NP_PART_WHOLE;
+}
+
+/* Sine and cosine are shared by the heads. */
+static double rope_flops(const np_call *shapes)
+{
+    return np_flops_result(shapes, 6);
+}
+
 const np_op np_op_rope = {.name = "rope", .arity = -1, .overwrites = 1, .infer = np_infer_same,
-                          .run = rope_run};
+                          .run = rope_run, .part = rope_part, .flops = rope_flops};
 
 /* ---- building ------------------------------------------------------------------------------- */
 

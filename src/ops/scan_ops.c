@@ -156,14 +156,21 @@ static neap_array *build(const np_op *op, neap_array *x, int axis, bool reverse,
     return neap_cast(np_node(op, 1, &x, &attr, sizeof attr), dtype);
 }
 
+static int scan_part(const np_call *shapes, int dim, uint32_t input)
+{
+    (void)input;
+    return dim == ((const np_scan_attr *)shapes->attr)->axis ? NP_PART_NONE : dim;
+}
+
 /* Element n of the result is written after element n of x is read, and no other reads it later. */
-#define SCAN_OP(op, prefix)                       \
-    static neap_status op##_run(const np_call *c) \
-    {                                             \
-        return run_scan(c, prefix##_of);          \
-    }                                             \
-    const np_op np_op_##op = {                    \
-        .name = #op, .arity = 1, .overwrites = 1, .infer = np_infer_same, .run = op##_run};
+#define SCAN_OP(op, prefix)                                                                \
+    static neap_status op##_run(const np_call *c)                                          \
+    {                                                                                      \
+        return run_scan(c, prefix##_of);                                                   \
+    }                                                                                      \
+    const np_op np_op_##op = {                                                             \
+        .name = #op, .arity = 1, .overwrites = 1, .infer = np_infer_same, .run = op##_run, \
+        .part = scan_part};
 
 #define EXTREMES_OF(prefix)                                                                \
     static const np_scan_fn prefix##_of[NEAP_DTYPE_SPAN] = {                               \

@@ -82,7 +82,8 @@ static neap_status check_indices(const np_take_job *job)
         if (row < -n || row >= n)
             return np_fail(job->c->ctx, NEAP_EINVAL,
                            "take: index %lld (number %lld), the axis has %lld", (long long)row,
-                           (long long)i, (long long)n);
+                           (long long)np_part_number(job->c, job->axis, indices->rank, i),
+                           (long long)n);
         np_index_next(indices->rank, job->shape, index, 1, at, strides);
     }
     return NEAP_OK;
@@ -120,7 +121,18 @@ static neap_status take_run(const np_call *c)
     return NEAP_OK;
 }
 
-const np_op np_op_take = {.name = "take", .arity = 2, .infer = take_infer, .run = take_run};
+static int take_part(const np_call *shapes, int dim, uint32_t input)
+{
+    int a = ((const np_take_attr *)shapes->attr)->axis, behind = dim - a - shapes->in[1]->rank;
+    if (dim >= a && behind < 0)
+        return input == 1 ? dim - a : NP_PART_WHOLE;
+    if (np_is_quantised(shapes->in[0]->dtype)) /* decoded by whole rows */
+        return NP_PART_NONE;
+    return input == 1 ? NP_PART_WHOLE : dim < a ? dim : a + 1 + behind;
+}
+
+const np_op np_op_take = {
+    .name = "take", .arity = 2, .infer = take_infer, .run = take_run, .part = take_part};
 
 neap_array *neap_take(neap_array *x, neap_array *indices, int axis)
 {

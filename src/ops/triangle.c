@@ -27,7 +27,8 @@ static neap_status run_triangle(const np_call *c, bool upper)
         return NEAP_OK;
     memcpy(strides[0], out->strides, sizeof strides[0]);
     for (; count > 0; count--) {
-        int64_t edge = index[out->rank - 2] + k + !upper;
+        int64_t edge = np_part_first(c, out->rank - 2) + index[out->rank - 2] + k + !upper -
+                       np_part_first(c, out->rank - 1);
         edge = edge < 0 ? 0 : edge > columns ? columns : edge;
         int64_t begin = upper ? 0 : edge, end = upper ? edge : columns;
         memset(out->data + (at[0] + begin) * size, 0, (size_t)((end - begin) * size));
@@ -46,10 +47,10 @@ static neap_status triu_run(const np_call *c)
     return run_triangle(c, true);
 }
 
-const np_op np_op_tril = {
-    .name = "tril", .arity = 1, .overwrites = 1, .infer = triangle_infer, .run = tril_run};
-const np_op np_op_triu = {
-    .name = "triu", .arity = 1, .overwrites = 1, .infer = triangle_infer, .run = triu_run};
+const np_op np_op_tril = {.name = "tril", .arity = 1, .overwrites = 1, .infer = triangle_infer,
+                          .run = tril_run, .part = np_part_every};
+const np_op np_op_triu = {.name = "triu", .arity = 1, .overwrites = 1, .infer = triangle_infer,
+                          .run = triu_run, .part = np_part_every};
 
 static neap_array *build(const np_op *op, neap_array *x, int64_t k)
 {

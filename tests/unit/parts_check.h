@@ -16,9 +16,10 @@ typedef struct parts_call {
     np_call call;
     np_operand in[MAX_OPERANDS], out;
     const np_operand *at[MAX_OPERANDS];
-    int dims[MAX_OPERANDS][NEAP_MAX_RANK]; /* [input][dimension of the result]: what np_op_part says */
-    bool cut[NEAP_MAX_RANK];               /* the dimension can be cut */
-    bool tile_out, tile_in;                /* parts are tiles of their own; so are inputs that are cut */
+    int dims[MAX_OPERANDS]
+            [NEAP_MAX_RANK]; /* [input][dimension of the result]: what np_op_part says */
+    bool cut[NEAP_MAX_RANK]; /* the dimension can be cut */
+    bool tile_out, tile_in;  /* parts are tiles of their own; so are inputs that are cut */
     uint8_t *result;
 } parts_call;
 
@@ -163,10 +164,10 @@ static void expect_same(const parts_call *p, const uint8_t *want, const int64_t 
 /* All parts of at most `block` elements along each dimension, one after the other. */
 static void run_cut(parts_call *p, const int64_t *block, const uint8_t *want)
 {
-    for (int way = 0; way < 6; way++) {
+    for (int way = 0; way < 4; way++) {
         np_pool *pool = way & 1 ? ctx->pool : NULL;
         p->tile_out = way >= 2;
-        p->tile_in = way >= 4;
+        p->tile_in = way == 2;
         int64_t first[NEAP_MAX_RANK] = {0}, bytes = np_element_bytes((neap_dtype)p->out.dtype);
         size_t scratch_bytes = scratch_of(p, pool, block);
         void *scratch = room(scratch_bytes);
@@ -224,8 +225,13 @@ static int check_parts(neap_array *node)
 {
     parts_call p = {.node = node};
     int cuts = 0;
-    p.call = (np_call){.ctx = ctx, .pool = ctx->pool, .op = node->op, .attr = node->attr,
-                       .n_in = node->n_in, .in = p.at, .out = &p.out};
+    p.call = (np_call){.ctx = ctx,
+                       .pool = ctx->pool,
+                       .op = node->op,
+                       .attr = node->attr,
+                       .n_in = node->n_in,
+                       .in = p.at,
+                       .out = &p.out};
     assert_true(node->n_in <= MAX_OPERANDS);
     for (uint32_t i = 0; i < node->n_in; i++) {
         take_input(&p.in[i], node->in[i]);
@@ -240,6 +246,8 @@ static int check_parts(neap_array *node)
     size_t bytes = (size_t)(n * np_element_bytes((neap_dtype)node->dtype));
     uint8_t *want = room(bytes);
     p.out.data = want;
+    if (node->op->flops)
+        assert_true(isfinite(node->op->flops(&p.call)) && node->op->flops(&p.call) > 0);
     p.call.scratch = room(node->op->scratch ? node->op->scratch(&p.call) : 0);
     assert_int_equal(node->op->run(&p.call), NEAP_OK);
     free(p.call.scratch);
