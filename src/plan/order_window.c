@@ -62,7 +62,10 @@ typedef struct search {
     value *values;
     uint32_t *items; /* values that nodes read and make, one after the other */
     uint32_t n_values;
-    uint32_t reads[MOST_NODES + 1], makes[MOST_NODES]; /* by node: first items */
+    /* By node: its first item, the first read that it shares with another node, the first made; and
+     * what running it changes but for shared reads and places taken over. */
+    uint32_t reads[MOST_NODES + 1], shared[MOST_NODES], makes[MOST_NODES];
+    np_order_change fixed[MOST_NODES];
     uint64_t before[MOST_NODES][WORDS];
     uint16_t order[MOST_NODES]; /* found */
     /* the beam */
@@ -203,6 +206,47 @@ static void add_node(search *s, uint32_t i, uint32_t *n_items)
     }
 }
 
+static bool used(const search *s, const value *v)
+{
+    uint64_t any = v->stays;
+    for (uint32_t i = 0; i < s->words; i++)
+        any |= v->readers[i];
+    return any;
+}
+
+static bool read_by_others(const search *s, const value *v, uint32_t node)
+{
+    uint64_t others = 0;
+    for (uint32_t i = 0; i < s->words; i++)
+        others |= v->readers[i] & ~(i == node / 64 ? (uint64_t)1 << node % 64 : 0);
+    return others != 0;
+}
+
+/* Puts the node's own reads before those that it shares, and sums up what is fixed. */
+static void settle_node(search *s, uint32_t node)
+{
+    uint32_t shared = s->makes[node];
+    np_order_change *c = &s->fixed[node];
+    *c = (np_order_change){np_order_scratch(s->g, s->w->best[s->first + node]), 0};
+    for (uint32_t i = s->reads[node]; i < shared;) {
+        const value *v = &s->values[s->items[i]];
+        if (!v->stays && !read_by_others(s, v, node)) {
+            c->after -= (int64_t)v->bytes;
+            i++;
+        } else { /* one that stays is never freed, but may be asked */
+            const uint32_t swap = s->items[i];
+            s->items[i] = s->items[--shared];
+            s->items[shared] = swap;
+        }
+    }
+    s->shared[node] = shared;
+    for (uint32_t i = s->makes[node]; i < s->reads[node + 1]; i++) {
+        const value *v = &s->values[s->items[i]];
+        c->while_running += v->bytes;
+        c->after += used(s, v) ? (int64_t)v->bytes : 0;
+    }
+}
+
 static bool open_window(search *s, uint32_t first, uint32_t n)
 {
     const np_ordering *w = s->w;
@@ -222,6 +266,8 @@ static bool open_window(search *s, uint32_t first, uint32_t n)
     for (uint32_t i = 0; i < n; i++)
         add_node(s, i, &n_items);
     s->reads[n] = n_items;
+    for (uint32_t i = 0; i < n; i++)
+        settle_node(s, i);
     return true;
 }
 
@@ -255,30 +301,18 @@ static bool takes_place(const search *s, uint32_t node, uint32_t item, const uin
     return dying > earlier;
 }
 
-static bool used(const search *s, const value *v)
-{
-    uint64_t any = v->stays;
-    for (uint32_t i = 0; i < s->words; i++)
-        any |= v->readers[i];
-    return any;
-}
-
 static np_order_change weigh(const search *s, uint32_t node, const uint64_t *done)
 {
-    const bool over = s->g->over || s->g->any_over;
-    np_order_change c = {np_order_scratch(s->g, s->w->best[s->first + node]), 0};
-    for (uint32_t i = s->reads[node]; i < s->makes[node]; i++) {
+    np_order_change c = s->fixed[node];
+    for (uint32_t i = s->shared[node]; i < s->makes[node]; i++) {
         const value *v = &s->values[s->items[i]];
-        if (dies_in(s, v, done, node))
+        if (!v->stays && dies_in(s, v, done, node))
             c.after -= (int64_t)v->bytes;
     }
-    for (uint32_t i = s->makes[node]; i < s->reads[node + 1]; i++) {
-        const value *v = &s->values[s->items[i]];
-        if (used(s, v))
-            c.after += (int64_t)v->bytes;
-        if (!over || !takes_place(s, node, i, done))
-            c.while_running += v->bytes;
-    }
+    if (s->g->over || s->g->any_over)
+        for (uint32_t i = s->makes[node]; i < s->reads[node + 1]; i++)
+            if (takes_place(s, node, i, done))
+                c.while_running -= s->values[s->items[i]].bytes;
     return c;
 }
 

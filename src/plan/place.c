@@ -1,9 +1,9 @@
 /* place.c - lifetimes to offsets in one arena.
  *
  * No single rule wins everywhere, so several are tried, the quick ones first, until an arena is as
- * small as what is alive at once. Sweeps go through time, forwards or backwards, with a list of gaps:
- * long-lived blocks from the bottom, short-lived ones from the top, and what is short differs. Where
- * that leaves a rest, not too many blocks are placed by size, lifetime or both, then again with those
+ * small as what is alive at once. Sweeps go through time, forwards, backwards or both ways from the
+ * peak, with a list of gaps: long-lived blocks from the bottom, short-lived ones from the top, and
+ * what is short differs. Where that leaves a rest, not too many blocks are placed by size, lifetime or both, then again with those
  * first that ended up highest, and few are searched exhaustively (place_exact.c). */
 #include "plan/place.h"
 
@@ -30,17 +30,24 @@ typedef struct placed {
     uint32_t first, last;
 } placed;
 
-typedef struct placer {
-    np_placing *items; /* by slot */
+/* Blocks by the beginning of life, as time runs or backwards. */
+typedef struct timeline {
     np_placing *sorted;
     uint32_t *ends; /* sorted's, by the end of life */
+} timeline;
+
+typedef struct placer {
+    np_placing *items; /* by slot */
+    timeline times[2]; /* forwards, backwards */
+    np_placing *sorted; /* in another order */
     uint64_t *offset, *best; /* by slot */
     union {
         gap *gaps;
         placed *placed; /* sorted by offset */
     };
     uint32_t n;
-    uint64_t least, arena; /* the most alive at once; the best so far */
+    uint32_t peak;         /* the step at which most is alive */
+    uint64_t least, arena; /* the bytes alive there; the best arena so far */
     uint64_t weighed, swept; /* gaps looked at */
 } placer;
 
@@ -62,32 +69,35 @@ static bool ends_before(const np_placing *items, const uint32_t *a, const uint32
 NP_HEAP_SORT(sort_by_begin, np_placing, const void *, begins_before)
 NP_HEAP_SORT(sort_by_end, uint32_t, const np_placing *, ends_before)
 
-/* Sets sorted and ends; backwards: as if time ran the other way. */
 static void sort_by_time(placer *p, bool backwards)
 {
+    timeline *t = &p->times[backwards];
     for (uint32_t i = 0; i < p->n; i++) {
-        p->sorted[i] = p->items[i];
+        t->sorted[i] = p->items[i];
         if (backwards) {
-            p->sorted[i].first = UINT32_MAX - p->items[i].last;
-            p->sorted[i].last = UINT32_MAX - p->items[i].first;
+            t->sorted[i].first = UINT32_MAX - p->items[i].last;
+            t->sorted[i].last = UINT32_MAX - p->items[i].first;
         }
     }
-    sort_by_begin(NULL, p->sorted, p->n);
+    sort_by_begin(NULL, t->sorted, p->n);
     for (uint32_t i = 0; i < p->n; i++)
-        p->ends[i] = i;
-    sort_by_end(p->sorted, p->ends, p->n);
+        t->ends[i] = i;
+    sort_by_end(t->sorted, t->ends, p->n);
 }
 
-static uint64_t most_alive(const placer *p)
+static void find_peak(placer *p)
 {
-    uint64_t live = 0, most = 0;
+    const timeline *t = &p->times[false];
+    uint64_t live = 0;
     for (uint32_t i = 0, ended = 0; i < p->n; i++) {
-        while (p->sorted[p->ends[ended]].last < p->sorted[i].first)
-            live -= p->sorted[p->ends[ended++]].bytes;
-        live += p->sorted[i].bytes;
-        most = live > most ? live : most;
+        while (t->sorted[t->ends[ended]].last < t->sorted[i].first)
+            live -= t->sorted[t->ends[ended++]].bytes;
+        live += t->sorted[i].bytes;
+        if (live > p->least) {
+            p->least = live;
+            p->peak = t->sorted[i].first;
+        }
     }
-    return most;
 }
 
 /* Gives [start, end) back: one gap with those that it touches. */
@@ -159,16 +169,22 @@ static uint32_t take_from(gap *gaps, uint32_t n, uint32_t i, uint64_t bytes, boo
     return n - 1;
 }
 
-/* Blocks that live fewer than `brief` steps come from the top. */
-static uint64_t sweep(placer *p, uint32_t brief)
+/* Goes through time from `start`; what is alive there lies in [0, bottom) already. Blocks that live
+ * fewer than `brief` steps come from the top. Returns the end of the highest. */
+static uint64_t sweep(placer *p, bool backwards, uint32_t start, uint64_t bottom, uint32_t brief)
 {
-    uint64_t arena = 0;
-    uint32_t n_gaps = 1;
-    p->gaps[0] = (gap){0, UINT64_MAX};
-    for (uint32_t i = 0, ended = 0; i < p->n; i++) {
-        const np_placing *b = &p->sorted[i];
-        for (; p->sorted[p->ends[ended]].last < b->first; ended++) {
-            const np_placing *e = &p->sorted[p->ends[ended]];
+    const timeline *t = &p->times[backwards];
+    uint64_t arena = bottom;
+    uint32_t n_gaps = 1, ended = 0;
+    p->gaps[0] = (gap){bottom, UINT64_MAX};
+    while (ended < p->n && t->sorted[t->ends[ended]].last < start)
+        ended++;
+    for (uint32_t i = 0; i < p->n; i++) {
+        const np_placing *b = &t->sorted[i];
+        if (b->first <= start && bottom)
+            continue;
+        for (; t->sorted[t->ends[ended]].last < b->first; ended++) {
+            const np_placing *e = &t->sorted[t->ends[ended]];
             const uint64_t at = p->offset[e->slot];
             n_gaps = add_gap(p->gaps, n_gaps, at, at + e->bytes);
         }
@@ -180,6 +196,24 @@ static uint64_t sweep(placer *p, uint32_t brief)
         arena = end > arena ? end : arena;
     }
     return arena;
+}
+
+/* Stacks what is alive at the peak, without gaps, then goes both ways from there. */
+static uint64_t sweep_from_peak(placer *p, bool backwards, uint32_t brief)
+{
+    const uint32_t there = p->peak, mirrored = UINT32_MAX - p->peak;
+    const timeline *t = &p->times[!backwards];
+    const uint32_t start = backwards ? there : mirrored;
+    uint64_t top = 0;
+    for (uint32_t i = 0; i < p->n; i++) { /* what lives longest in one direction is lowest */
+        const np_placing *b = &t->sorted[i];
+        if (b->first > start || b->last < start)
+            continue;
+        p->offset[b->slot] = top;
+        top += b->bytes;
+    }
+    const uint64_t a = sweep(p, false, there, top, brief), b = sweep(p, true, mirrored, top, brief);
+    return a > b ? a : b;
 }
 
 /* ---- one after the other, anywhere -------------------------------------------------------------- */
@@ -279,18 +313,17 @@ static bool settled(placer *p, uint64_t arena)
 
 static bool settled_by_sweeps(placer *p)
 {
-    static const struct {
-        bool backwards;
-        uint32_t brief;
-    } sweeps[] = {{false, 2}, {false, 32}, {true, 512}, {true, 128}, {true, 32}, {true, 2},
-                  {true, 0},  {true, 8},   {false, 0},  {false, 8},  {false, 128}, {false, 512}};
-    bool backwards = false;
-    for (size_t i = 0; i < sizeof sweeps / sizeof sweeps[0] && p->swept < GAPS_SWEPT; i++) {
-        if (backwards != sweeps[i].backwards)
-            sort_by_time(p, backwards = !backwards);
-        if (settled(p, sweep(p, sweeps[i].brief)))
-            return true;
-    }
+    static const uint32_t brief[] = {2, 128, 0, 8, 32};
+    sort_by_time(p, true);
+    for (size_t i = 0; i < sizeof brief / sizeof brief[0]; i++)
+        for (int way = 0; way < 4; way++) {
+            if (p->swept > GAPS_SWEPT)
+                return false;
+            const bool backwards = way & 1;
+            if (settled(p, way < 2 ? sweep(p, backwards, 0, 0, brief[i])
+                                   : sweep_from_peak(p, backwards, brief[i])))
+                return true;
+        }
     return false;
 }
 
@@ -314,7 +347,7 @@ static bool settled_in_order(placer *p)
 static void place(placer *p)
 {
     sort_by_time(p, false);
-    p->least = most_alive(p);
+    find_peak(p);
     p->arena = UINT64_MAX;
     if (settled_by_sweeps(p) || p->n > MANY || settled_in_order(p) || p->n > NP_PLACE_EXACT)
         return;
@@ -326,17 +359,20 @@ static void place(placer *p)
 uint64_t np_place(neap_context *ctx, np_block *blocks, uint32_t n)
 {
     const size_t slots = (size_t)n + 1;
-    const size_t bytes = slots * (2 * sizeof(np_placing) + 2 * sizeof(uint64_t) + sizeof(placed) +
-                                  sizeof(uint32_t));
+    const size_t bytes = slots * (4 * sizeof(np_placing) + 2 * sizeof(uint64_t) + sizeof(placed) +
+                                  2 * sizeof(uint32_t));
     uint8_t *memory = np_alloc(ctx, NEAP_MEM_GRAPH, bytes);
     if (!memory)
         return UINT64_MAX;
     placer p = {.items = (np_placing *)memory};
     p.sorted = p.items + slots;
-    p.offset = (uint64_t *)(p.sorted + slots);
+    p.times[0].sorted = p.sorted + slots;
+    p.times[1].sorted = p.times[0].sorted + slots;
+    p.offset = (uint64_t *)(p.times[1].sorted + slots);
     p.best = p.offset + slots;
     p.placed = (placed *)(p.best + slots);
-    p.ends = (uint32_t *)(p.placed + slots);
+    p.times[0].ends = (uint32_t *)(p.placed + slots);
+    p.times[1].ends = p.times[0].ends + slots;
     for (uint32_t i = 0; i < n; i++)
         if (blocks[i].owner == i && blocks[i].bytes && !blocks[i].hosted)
             p.items[p.n] = (np_placing){blocks[i].bytes, blocks[i].first, blocks[i].last, p.n}, p.n++;

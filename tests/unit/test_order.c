@@ -410,6 +410,145 @@ static void scratch_waits_and_several_values(void **unused)
     neap_context_free(ctx);
 }
 
+enum { NODES = 7, VALUES = 24 };
+
+typedef struct general {
+    uint32_t n_nodes, n_values, maker[VALUES], over[VALUES];
+    uint64_t bytes[VALUES], scratch[NODES];
+    uint8_t kept[VALUES];
+    bool reads[NODES][VALUES], waits[NODES][NODES], any_over;
+} general;
+
+static general random_general(void)
+{
+    general r = {.n_nodes = 1 + next(NODES), .n_values = next(3), .any_over = next(3) == 0};
+    for (uint32_t v = 0; v < r.n_values; v++)
+        r.maker[v] = NP_NONE;
+    for (uint32_t i = 0; i < r.n_nodes; i++) {
+        r.scratch[i] = next(3) ? 0 : next(6);
+        for (uint32_t v = 0; v < r.n_values; v++)
+            r.reads[i][v] = next(5) < 2;
+        for (uint32_t j = 0; j < i; j++)
+            r.waits[i][j] = next(8) == 0;
+        for (uint32_t k = next(4); k > 0; k--)
+            r.maker[r.n_values++] = i;
+    }
+    for (uint32_t v = 0; v < r.n_values; v++) {
+        r.bytes[v] = next(4);
+        r.kept[v] = next(5) == 0;
+        r.over[v] = NP_NONE;
+    }
+    for (uint32_t v = 0; v < r.n_values; v++) /* each place is one value's at most */
+        for (uint32_t u = 0; u < v && r.maker[v] != NP_NONE; u++) {
+            bool free = r.reads[r.maker[v]][u] && r.bytes[u] == r.bytes[v] && next(2);
+            for (uint32_t w = 0; w < v; w++)
+                free = free && r.over[w] != u;
+            r.over[v] = free ? u : r.over[v];
+        }
+    return r;
+}
+
+static bool is_needed(const general *r, const bool *done, uint32_t value)
+{
+    bool needed = r->kept[value];
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        needed = needed || (!done[i] && r->reads[i][value]);
+    return needed;
+}
+
+/* What is alive while the node runs, after `done`. */
+static uint64_t held(const general *r, bool *done, uint32_t node)
+{
+    uint64_t sum = r->scratch[node];
+    bool dies[VALUES], taken[VALUES] = {0};
+    for (uint32_t v = 0; v < r->n_values; v++) {
+        const bool before = is_needed(r, done, v);
+        done[node] = true;
+        dies[v] = r->reads[node][v] && !is_needed(r, done, v);
+        done[node] = false;
+        if ((r->maker[v] == NP_NONE || done[r->maker[v]]) && before)
+            sum += r->bytes[v];
+    }
+    for (uint32_t v = 0; v < r->n_values; v++) {
+        uint32_t place = NP_NONE;
+        if (r->maker[v] != node)
+            continue;
+        if (!r->any_over && r->over[v] != NP_NONE && dies[r->over[v]])
+            place = r->over[v];
+        for (uint32_t u = 0; r->any_over && u < r->n_values; u++)
+            if (dies[u] && !taken[u] && r->bytes[u] == r->bytes[v])
+                place = u;
+        if (place == NP_NONE)
+            sum += r->bytes[v];
+        else
+            taken[place] = true;
+    }
+    return sum;
+}
+
+static uint64_t least_held(const general *r, bool *done, uint64_t peak, uint64_t best)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        bool may = !done[i];
+        for (uint32_t v = 0; v < r->n_values; v++)
+            may = may && !(r->reads[i][v] && r->maker[v] != NP_NONE && !done[r->maker[v]]);
+        for (uint32_t j = 0; j < r->n_nodes; j++)
+            may = may && !(r->waits[i][j] && !done[j]);
+        any = any || may;
+        const uint64_t now = may ? held(r, done, i) : 0, high = now > peak ? now : peak;
+        if (!may || high >= best)
+            continue;
+        done[i] = true;
+        best = least_held(r, done, high, best);
+        done[i] = false;
+    }
+    return any ? best : peak;
+}
+
+static void graphs_of_every_kind_reach_the_least_peak(void **unused)
+{
+    (void)unused;
+    neap_context *ctx = new_context(0);
+    random_state = 31;
+    for (int round = 0; round < 1500; round++) {
+        const general r = random_general();
+        uint32_t use_first[NODES + 1] = {0}, use[NODES * VALUES], order[NODES];
+        uint32_t wait_first[NODES + 1] = {0}, wait[NODES * NODES], uses = 0, waits = 0;
+        for (uint32_t i = 0; i < r.n_nodes; i++) {
+            for (uint32_t v = 0; v < r.n_values; v++)
+                if (r.reads[i][v])
+                    use[uses++] = v;
+            for (uint32_t j = 0; j < i; j++)
+                if (r.waits[i][j])
+                    wait[waits++] = j;
+            use_first[i + 1] = uses;
+            wait_first[i + 1] = waits;
+        }
+        const np_order_graph g = {.n_nodes = r.n_nodes, .n_values = r.n_values, .bytes = r.bytes,
+                                  .maker = r.maker, .kept = r.kept, .scratch = r.scratch,
+                                  .use_first = use_first, .use = use, .wait_first = wait_first,
+                                  .wait = wait, .over = r.over, .any_over = r.any_over};
+        np_order_result found = {.order = order};
+        assert_int_equal(np_order_find(ctx, &g, &found), NEAP_OK);
+        bool done[NODES] = {0};
+        uint64_t start = 0, peak;
+        for (uint32_t v = 0; v < r.n_values; v++)
+            start += r.maker[v] == NP_NONE && is_needed(&r, done, v) ? r.bytes[v] : 0;
+        peak = start;
+        for (uint32_t i = 0; i < r.n_nodes; i++) {
+            const uint64_t now = held(&r, done, order[i]);
+            peak = now > peak ? now : peak;
+            done[order[i]] = true;
+        }
+        assert_int_equal(found.peak, peak);
+        memset(done, 0, sizeof done);
+        assert_int_equal(found.peak, least_held(&r, done, start, found.program_peak + 1));
+        assert_true(found.exact);
+    }
+    neap_context_free(ctx);
+}
+
 static void known_placements_are_solved(void **unused)
 {
     /* ../shared/cases/plan/placement.json: every rule leaves a gap in the first. */
@@ -429,7 +568,6 @@ static void known_placements_are_solved(void **unused)
     neap_context_free(ctx);
 }
 
-/* Blocks cut out of a full rectangle: the arena can be exactly its height. */
 static void random_blocks_are_placed_apart(void **unused)
 {
     enum { N = 300 };
@@ -494,6 +632,43 @@ static void little_workspace_is_enough(void **unused)
         assert_int_equal(np_order_peak(ctx, &g, order), little.peak);
         neap_context_free(ctx);
     }
+}
+
+/* Can blocks k to n - 1 all end at `limit` or below, wherever they lie? */
+static bool fit_under(uint32_t n, const uint32_t *first, const uint32_t *end, const uint64_t *bytes,
+                      uint64_t *at, uint32_t k, uint64_t limit)
+{
+    if (k == n)
+        return true;
+    for (at[k] = 0; at[k] + bytes[k] <= limit; at[k]++) {
+        bool apart = true;
+        for (uint32_t j = 0; j < k && apart; j++)
+            apart = first[k] >= end[j] || first[j] >= end[k] || at[k] + bytes[k] <= at[j] ||
+                    at[j] + bytes[j] <= at[k];
+        if (apart && fit_under(n, first, end, bytes, at, k + 1, limit))
+            return true;
+    }
+    return false;
+}
+
+static void few_blocks_have_the_least_arena(void **unused)
+{
+    (void)unused;
+    neap_context *ctx = new_context(0);
+    random_state = 17;
+    for (int round = 0; round < 400; round++) {
+        uint32_t first[7], end[7];
+        uint64_t bytes[7], offsets[7], at[7], arena;
+        const uint32_t n = 1 + next(7);
+        for (uint32_t i = 0; i < n; i++) {
+            first[i] = next(8);
+            end[i] = first[i] + 1 + next(5);
+            bytes[i] = 1 + next(5);
+        }
+        assert_int_equal(neap_place_blocks(ctx, n, first, end, bytes, offsets, &arena), NEAP_OK);
+        assert_false(fit_under(n, first, end, bytes, at, 0, arena - 1));
+    }
+    neap_context_free(ctx);
 }
 
 /* ---- faults --------------------------------------------------------------------------------------- */
@@ -561,8 +736,10 @@ int main(void)
         cmocka_unit_test(recorded_optima_are_reached),
         cmocka_unit_test(repeated_layers_are_all_ordered),
         cmocka_unit_test(scratch_waits_and_several_values),
+        cmocka_unit_test(graphs_of_every_kind_reach_the_least_peak),
         cmocka_unit_test(known_placements_are_solved),
         cmocka_unit_test(random_blocks_are_placed_apart),
+        cmocka_unit_test(few_blocks_have_the_least_arena),
         cmocka_unit_test(little_workspace_is_enough),
         cmocka_unit_test(faults_of_graphs_are_named),
         cmocka_unit_test(no_allocation_that_fails_leaks),
