@@ -228,8 +228,14 @@ static neap_status delta_run(const np_call *c)
     return NEAP_OK;
 }
 
+static double delta_flops(const np_call *shapes)
+{
+    const np_operand *state = shapes->in[STATE];
+    return 7 * (double)shapes->in[V]->shape[1] * (double)np_size(4, state->shape);
+}
+
 const np_op np_op_gated_delta = {.name = "gated_delta", .arity = DELTA_INPUTS,
-                                 .infer = delta_infer, .run = delta_run};
+                                 .infer = delta_infer, .run = delta_run, .flops = delta_flops};
 
 neap_status neap_gated_delta_step(neap_array *q, neap_array *k, neap_array *v, neap_array *g,
                                   neap_array *beta, neap_array *state, neap_array **out_y,

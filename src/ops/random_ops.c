@@ -45,6 +45,12 @@ static bool bits_infer(neap_array *out)
     return true;
 }
 
+/* Twenty rounds of three operations make two words. */
+static double word_flops(const np_call *shapes)
+{
+    return np_flops_result(shapes, 30);
+}
+
 typedef struct np_bits_job {
     np_random_key key;
     uint8_t *out;
@@ -90,6 +96,7 @@ const np_op np_op_random_bits = {.name = "random_bits",
                                  .arity = 1,
                                  .infer = bits_infer,
                                  .run = bits_run,
+                                 .flops = word_flops,
                                  .no_grad = "integer result"};
 
 neap_array *neap_random_bits(neap_array *key, int rank, const int64_t *shape, int width)
@@ -167,6 +174,7 @@ const np_op np_op_random_uniform = {.name = "random_uniform",
                                     .arity = 1,
                                     .infer = uniform_infer,
                                     .run = uniform_run,
+                                    .flops = word_flops,
                                     .no_grad = "a constant of its key"};
 
 neap_array *neap_random_uniform(neap_array *key, int rank, const int64_t *shape, float low,
@@ -266,10 +274,18 @@ static neap_status categorical_run(const np_call *c)
     return NEAP_OK;
 }
 
+/* A word and two logarithms for every logit. */
+static double categorical_flops(const np_call *shapes)
+{
+    const np_operand *logits = shapes->in[1];
+    return 60 * (double)np_size(logits->rank, logits->shape);
+}
+
 const np_op np_op_random_categorical = {.name = "random_categorical",
                                         .arity = 2,
                                         .infer = categorical_infer,
                                         .run = categorical_run,
+                                        .flops = categorical_flops,
                                         .no_grad = "integer result"};
 
 neap_array *neap_random_categorical(neap_array *key, neap_array *logits)
