@@ -666,7 +666,7 @@ static void search_small(search *s, bool *exact)
 {
     static const struct {
         uint32_t nodes, width;
-    } stages[] = {{MOST_NODES, WIDTH}, {64, 512}, {32, 8192}};
+    } stages[] = {{MOST_NODES, WIDTH}, {64, 256}, {32, 2048}, {22, 16384}};
     for (size_t i = 0; i < sizeof stages / sizeof stages[0] && !*exact; i++) {
         outcome found = {.dropped = true};
         if (s->g->n_nodes > stages[i].nodes || !open_window(s, 0, s->g->n_nodes))

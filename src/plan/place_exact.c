@@ -9,7 +9,7 @@
 
 #include "plan/place.h"
 
-enum { BRANCHES = 50000, N = NP_PLACE_EXACT };
+enum { BRANCHES = 10000, N = NP_PLACE_EXACT };
 
 typedef struct builder {
     const np_placing *items;
