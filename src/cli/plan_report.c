@@ -288,27 +288,43 @@ static void print_lower(const cli_plan_part *part)
     json_decref(choices);
 }
 
-static void print_fusions(const json_t *list, const char *title, const char *key)
+/* "layer_norm + addmm: the peak would rise (+1.5 MiB)" */
+static json_t *fusion_line(const json_t *row, const char *key)
+{
+    const char *a = json_string_value(json_object_get(row, "a"));
+    const char *b = json_string_value(json_object_get(row, "b"));
+    const uint64_t bytes = (uint64_t)json_integer_value(json_object_get(row, "bytes"));
+    return json_sprintf("%s%s%s%s%s%s%s%s", a, *a && *b ? " + " : "", b, *a || *b ? ": " : "",
+                        json_string_value(json_object_get(row, key)), bytes ? " (+" : "",
+                        bytes ? cli_mib(bytes).text : "", bytes ? ")" : "");
+}
+
+/* Equal lines are told once, with how many there are. */
+static void print_fusions(json_t *list, const char *title, const char *key)
 {
     size_t i;
-    const json_t *row;
-    if (json_array_size(list))
-        printf("\n%s:\n", title);
-    json_array_foreach((json_t *)(uintptr_t)list, i, row)
+    json_t *row, *lines = json_object();
+    const char *text;
+    json_array_foreach(list, i, row)
     {
-        const char *a = json_string_value(json_object_get(row, "a"));
-        const char *b = json_string_value(json_object_get(row, "b"));
-        const uint64_t bytes = (uint64_t)json_integer_value(json_object_get(row, "bytes"));
+        json_t *line = fusion_line(row, key);
+        const char *known = json_string_value(line);
+        if (known)
+            json_object_set_new(
+                lines, known, json_integer(1 + json_integer_value(json_object_get(lines, known))));
+        json_decref(line);
+    }
+    if (json_object_size(lines))
+        printf("\n%s:\n", title);
+    json_object_foreach(lines, text, row)
+    {
         fputs("  ", stdout);
-        print_text(a);
-        fputs(*a && *b ? " + " : "", stdout);
-        print_text(b);
-        fputs(*a || *b ? ": " : "", stdout);
-        print_text(json_string_value(json_object_get(row, key)));
-        if (bytes)
-            printf(" (+%s)", cli_mib(bytes).text);
+        print_text(text);
+        if (json_integer_value(row) > 1)
+            printf(" (%" PRId64 " times)", (int64_t)json_integer_value(row));
         putchar('\n');
     }
+    json_decref(lines);
 }
 
 static void print_report(const cli_plan_report *r)
