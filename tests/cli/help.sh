@@ -44,7 +44,8 @@ session="-m -p --ids --logits --weights --kv-type --ignore-eos -n -c --temp --to
 # shellcheck disable=SC2086
 {
     options generate $common $session --raw --chat --tokens
-    options "plan generate" $common $session --json
+    look="--json --html --trace --measured --verbose"
+    options "plan generate" $common $session $look
     options bench $common $session --pp --tg --repeat --json
     options tokenize $common -m -p --tokenizer --chat
     options info $common --json
@@ -52,8 +53,8 @@ session="-m -p --ids --logits --weights --kv-type --ignore-eos -n -c --temp --to
     options run $common $run
     hear="-m --language --task --timestamps --srt --json --tokens --temp --no-fallback"
     options transcribe $common $hear
-    options "plan transcribe" $common $hear
-    options "plan run" $common $run --json --shape
+    options "plan transcribe" $common $hear $look
+    options "plan run" $common $run $look --shape
     options "plan --graph FILE.json" --json --in-place --help
 }
 must 0 plan --help
