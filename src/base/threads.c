@@ -14,7 +14,7 @@ enum { STACK_BYTES = 2 << 20 };
 #else
 enum { STACK_BYTES = 256 << 10 };
 #endif
-enum { SPINS = 4000, MAX_THREADS = 256 };
+enum { SPINS = 2000, MAX_THREADS = 256 };
 
 /* A counter that can be waited on. */
 typedef struct np_gate {
@@ -27,18 +27,21 @@ typedef struct np_lane {
     void *stack;
     struct np_pool *pool;
     int index;
+    _Alignas(64) atomic_int taken; /* the last job whose share of this lane somebody took */
 } np_lane;
 
 struct np_pool {
     neap_context *ctx;
     int lanes;
     size_t bytes; /* of this block: lanes may be fewer than it has room for */
-    np_task task;
-    void *arg;
-    bool stop;
-    np_gate start;      /* one up for each job */
+    _Atomic(np_task) task;
+    _Atomic(void *) arg;
+    atomic_bool stop;
+    np_gate start;      /* the number of the job */
+    np_gate finished;   /* one up when the last share of a job is done by another than the caller */
     np_gate generation; /* one up for each barrier passed */
     _Alignas(64) atomic_int arrived;
+    _Alignas(64) atomic_int unfinished; /* shares of the job */
     np_lane lane[];
 };
 
@@ -82,32 +85,62 @@ void np_pool_barrier(np_pool *p)
     }
 }
 
+/* Takes a lane's share of a job, once. Whoever gets it may use the job's task: the job is not over. */
+static bool take_share(np_lane *l, int job)
+{
+    int before = (int)((unsigned)job - 1);
+    return atomic_compare_exchange_strong(&l->taken, &before, job);
+}
+
+static bool last_share(np_pool *p)
+{
+    return atomic_fetch_sub(&p->unfinished, 1) == 1;
+}
+
 static void *lane_main(void *arg)
 {
     np_lane *l = arg;
     np_pool *p = l->pool;
-    int seen = 0;
+    int job = 0;
     for (;;) {
-        gate_wait(&p->start, seen);
-        seen = (int)((unsigned)seen + 1); /* wraps as the atomic counter does */
-        if (p->stop)
+        gate_wait(&p->start, job);
+        job = atomic_load_explicit(&p->start.value, memory_order_acquire); /* may have missed some */
+        if (atomic_load(&p->stop))
             return NULL;
-        p->task(p->arg, l->index, p->lanes);
-        np_pool_barrier(p);
+        np_task task = atomic_load_explicit(&p->task, memory_order_relaxed);
+        void *task_arg = atomic_load_explicit(&p->arg, memory_order_relaxed);
+        if (!take_share(l, job))
+            continue;
+        task(task_arg, l->index, p->lanes);
+        if (last_share(p))
+            gate_open(&p->finished);
     }
 }
 
+/* On a busy machine a lane may not run for a while, and a sleeping one takes time to wake: the caller
+ * does what nobody has begun when its own share is done. A task with a barrier is safe: no share of it
+ * ends before all have begun. */
 void np_pool_run(np_pool *p, np_task task, void *arg)
 {
     if (!p || p->lanes == 1) {
         task(arg, 0, 1);
         return;
     }
-    p->task = task;
-    p->arg = arg;
+    atomic_store_explicit(&p->task, task, memory_order_relaxed);
+    atomic_store_explicit(&p->arg, arg, memory_order_relaxed);
+    atomic_store_explicit(&p->unfinished, p->lanes, memory_order_relaxed);
+    int seen = atomic_load_explicit(&p->finished.value, memory_order_relaxed);
+    int job = (int)((unsigned)atomic_load_explicit(&p->start.value, memory_order_relaxed) + 1);
     gate_open(&p->start);
     task(arg, 0, p->lanes);
-    np_pool_barrier(p);
+    bool last = last_share(p);
+    for (int i = 1; i < p->lanes && !last; i++)
+        if (take_share(&p->lane[i], job)) {
+            task(arg, i, p->lanes);
+            last = last_share(p);
+        }
+    if (!last)
+        gate_wait(&p->finished, seen);
 }
 
 int np_pool_lanes(const np_pool *p)
@@ -119,7 +152,7 @@ void np_pool_free(np_pool *p)
 {
     if (!p)
         return;
-    p->stop = true;
+    atomic_store(&p->stop, true);
     gate_open(&p->start);
     for (int i = 1; i < p->lanes; i++) {
         pthread_join(p->lane[i].thread, NULL);

@@ -1,9 +1,9 @@
-/* threads.h - the thread pool: fork, static shares, barrier, join.
+/* threads.h - the thread pool: fork, static shares, barrier, join. Tasks must not call np_pool_run.
  *
- * A pool has `lanes` threads; the caller is lane 0. np_pool_run calls task(arg, lane, lanes) once
- * on every lane and returns when all have returned. Within a task, np_pool_barrier waits for all
- * lanes. Waiting spins a little, then sleeps in a futex: a language model needs about 200 joins a
- * token. Stacks come from the ledger (host), 256 KiB each. Tasks must not call np_pool_run. */
+ * np_pool_run calls task(arg, lane, lanes) once for every lane and returns when all have returned. The
+ * caller is lane 0, and does what no other thread has begun when it is done. Within a task, np_pool_barrier
+ * waits for all lanes: all must call it, or none. Waiting spins a little, then sleeps in a futex: a
+ * language model needs 200 joins a token. Stacks come from the ledger (host), 256 KiB each. */
 #ifndef NP_THREADS_H
 #define NP_THREADS_H
 

@@ -132,6 +132,34 @@ static void test_pool_runs_every_share(void **state)
     }
 }
 
+/* Shares without a barrier may be done by the caller, each once all the same; a late thread must not
+ * take the share of a job that is over, whose argument is gone. */
+static void count_lanes(void *arg, int lane, int lanes)
+{
+    int *count = arg;
+    for (int i = 0; i < 20 * lane; i++)
+        __asm__ volatile("" ::: "memory");
+    count[lane] += lanes;
+}
+
+static void test_pool_shares_without_barrier(void **state)
+{
+    (void)state;
+    for (int threads = 2; threads <= 5; threads++) {
+        neap_context *ctx;
+        neap_context_options o = NEAP_CONTEXT_OPTIONS_INIT;
+        o.threads = threads;
+        assert_int_equal(neap_context_new(&o, &ctx), NEAP_OK);
+        for (int i = 0; i < 20000; i++) {
+            int count[5] = {0};
+            np_pool_run(ctx->pool, count_lanes, count);
+            for (int lane = 0; lane < 5; lane++)
+                assert_int_equal(count[lane], lane < threads ? threads : 0);
+        }
+        neap_context_free(ctx);
+    }
+}
+
 /* Known answers of Threefry-2x32-20 from the Random123 distribution (kat_vectors). */
 static void test_threefry_known_answers(void **state)
 {
@@ -167,6 +195,7 @@ int main(void)
         cmocka_unit_test(test_limit_is_an_error_and_recoverable),
         cmocka_unit_test(test_child_charges_parent),
         cmocka_unit_test(test_pool_runs_every_share),
+        cmocka_unit_test(test_pool_shares_without_barrier),
         cmocka_unit_test(test_threefry_known_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
