@@ -177,25 +177,27 @@ typedef struct np_key_cache_job {
     int64_t position, count; /* rows of all heads */
 } np_key_cache_job;
 
-enum { KEY_TILE = 256 };
+enum { KEY_TILE = 64 }; /* elements of a row that are brought together with those of its neighbours */
 
-#define SCATTER_AS(type)                                                                           \
-    for (int64_t i = 0; i < n; i++)                                                                \
-    ((type *)to)[i * stride] = ((const type *)from)[i]
+#define TURN_AS(type)                                                                              \
+    for (int64_t d = 0; d < n; d++)                                                                \
+        for (int64_t r = 0; r < count; r++)                                                        \
+    ((type *)to)[d * stride + r] = ((const type *)from)[r * from_row + d]
 
-static void scatter(int64_t size, void *to, int64_t stride, const void *from, int64_t n)
+static void turn(int64_t size, void *to, int64_t stride, const void *from, int64_t from_row,
+                 int64_t count, int64_t n)
 {
     if (size == 2)
-        SCATTER_AS(uint16_t);
+        TURN_AS(uint16_t);
     else
-        SCATTER_AS(uint32_t);
+        TURN_AS(uint32_t);
 }
 
-/* Writes one row: element d at [position / 16][d][position % 16] of its head. */
-static void write_key(const np_key_cache_job *job, int64_t head, int64_t row)
+/* Writes `count` rows of one head that lie in one group: element d at [position / 16][d][position % 16]. */
+static void write_keys(const np_key_cache_job *job, int64_t head, int64_t row, int64_t count)
 {
     const np_operand *rows = job->rows, *cache = job->cache;
-    _Alignas(64) uint8_t tile[KEY_TILE * 4];
+    _Alignas(64) uint8_t tile[NP_KEY_GROUP * KEY_TILE * 4];
     int64_t p = job->position + row, dim = rows->shape[2], stride = cache->strides[2];
     int64_t from_size = np_element_bytes(rows->dtype), size = np_element_bytes(cache->dtype);
     const uint8_t *from =
@@ -203,13 +205,15 @@ static void write_key(const np_key_cache_job *job, int64_t head, int64_t row)
     uint8_t *to = cache->data + (head * cache->strides[0] + p / NP_KEY_GROUP * cache->strides[1] +
                                  p % NP_KEY_GROUP) * size;
     for (int64_t d = 0; d < dim; d += KEY_TILE) {
-        int64_t n = dim - d < KEY_TILE ? dim - d : KEY_TILE;
+        int64_t n = dim - d < KEY_TILE ? dim - d : KEY_TILE, key_row = rows->strides[1];
         const void *keys = from + d * from_size;
+        for (int64_t r = 0; r < count && job->cast; r++)
+            job->cast(tile + r * KEY_TILE * size, from + (r * key_row + d) * from_size, n);
         if (job->cast) {
-            job->cast(tile, keys, n);
             keys = tile;
+            key_row = KEY_TILE;
         }
-        scatter(size, to + d * stride * size, stride, keys, n);
+        turn(size, to + d * stride * size, stride, keys, key_row, count, n);
     }
 }
 
@@ -217,9 +221,14 @@ static void key_cache_lane(void *arg, int lane, int lanes)
 {
     const np_key_cache_job *job = arg;
     int64_t begin, end, per_head = job->rows->shape[1];
-    np_share(job->count, 1, lane, lanes, &begin, &end);
-    for (; begin < end; begin++)
-        write_key(job, begin / per_head, begin % per_head);
+    np_share(job->count, NP_KEY_GROUP, lane, lanes, &begin, &end);
+    for (int64_t count; begin < end; begin += count) {
+        int64_t row = begin % per_head, in_group = (job->position + row) % NP_KEY_GROUP;
+        count = NP_KEY_GROUP - in_group;
+        count = count < per_head - row ? count : per_head - row;
+        count = count < end - begin ? count : end - begin;
+        write_keys(job, begin / per_head, row, count);
+    }
 }
 
 static neap_status key_cache_write_run(const np_call *c)
@@ -235,7 +244,7 @@ static neap_status key_cache_write_run(const np_call *c)
                             .count = rows->shape[0] * rows->shape[1]};
     if (rows->dtype != cache->dtype)
         job.cast = c->ctx->kernels->span->cast[rows->dtype][cache->dtype];
-    if (job.count * rows->shape[2] >= NP_PARALLEL_ELEMENTS / 2)
+    if (job.count * rows->shape[2] >= NP_PARALLEL_ELEMENTS / 8)
         np_pool_run(c->pool, key_cache_lane, &job);
     else if (job.count > 0)
         key_cache_lane(&job, 0, 1);
