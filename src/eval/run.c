@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "eval/arena.h"
+#include "eval/group.h"
 
 static uint64_t state_need(const neap_plan *p, neap_state *const *states)
 {
@@ -50,6 +51,8 @@ static uint8_t *storage_of(const neap_plan *p, const np_plan_operand *o, const n
         return with->values[o->source]->buffer->data;
     case NP_IN_STATE:
         return with->states[o->source]->buffer->data;
+    case NP_IN_TILE:
+        return NULL; /* each lane has its own */
     case NP_IN_ARENA:
         return arena ? arena + p->blocks[o->source].offset : NULL;
     default:
@@ -134,15 +137,11 @@ neap_status np_run_steps_at(neap_plan *p, neap_state *const *states, uint8_t *ar
     neap_status status = set_dynamic(p);
     for (uint32_t i = 0; status == NEAP_OK && i < p->n_steps; i++) {
         const np_step *s = &p->steps[i];
-        np_call call = {.ctx = ctx, .pool = ctx->pool,
-                        .op = s->op,
-                        .attr = s->attr,
-                        .n_in = s->n_in,
-                        .in = s->in,
-                        .out = s->out,
-                        .scratch =
-                            s->scratch == NP_NONE ? NULL : arena + p->blocks[s->scratch].offset};
-        status = s->op->run(&call);
+        uint8_t *scratch = s->scratch == NP_NONE ? NULL : arena + p->blocks[s->scratch].offset;
+        np_call call = {.ctx = ctx, .pool = ctx->pool, .op = s->op, .attr = s->attr,
+                        .n_in = s->n_in, .in = s->in, .out = s->out, .scratch = scratch};
+        status = s->group == NP_NONE ? s->op->run(&call)
+                                     : np_group_run(p, &p->groups[s->group], scratch);
         if (status != NEAP_OK) {
             np_fail_prefix(ctx, "%s", s->name);
             poison(p, states, i);

@@ -1,122 +1,14 @@
-/* build.c - steps, operands and blocks of a gathered graph, in program order.
- *
- * Program order keeps effects right by itself but for one hazard: a read of a state whose user
- * comes after a later write of it. Such a read is copied before that write. A root that is a view,
- * a state or a twin of another root is copied to its own block. */
+/* build.c - steps, operands and blocks, in the order of a fusion. */
 #include <string.h>
 
-#include "base/heap_sort.h"
 #include "ops/op_table.h"
-#include "plan/builder.h"
-
-/* ---- the order of things to do ------------------------------------------------------------------
- */
-
-enum { BEFORE, RUN, AFTER };
-
-static bool add_item(np_builder *b, uint32_t entry, uint32_t at, int phase, uint32_t root)
-{
-    if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &b->items, &b->items_capacity, b->n_items + 1,
-                 sizeof *b->items))
-        return false;
-    b->items[b->n_items++] = (np_item){entry, root, (uint64_t)at * 4 + (uint64_t)phase};
-    return true;
-}
-
-/* The first write, in program order, that makes the state newer than what `read` saw; NP_NONE. */
-static uint32_t first_later_write(const np_builder *b, const neap_array *read)
-{
-    for (size_t i = 0; i < b->n_writes; i++) {
-        const neap_array *w = b->g->entries[b->writes[i]].array;
-        if (w->state == read->state && w->version > read->version)
-            return b->writes[i];
-    }
-    return NP_NONE;
-}
-
-static bool collect_writes(np_builder *b)
-{
-    for (uint32_t e = 0; e < b->g->n; e++) {
-        const neap_array *a = b->g->entries[e].array;
-        if (!np_graph_runs(a) || !(a->op->flags & NP_OP_EFFECT))
-            continue;
-        if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &b->writes, &b->writes_capacity, b->n_writes + 1,
-                     sizeof *b->writes))
-            return false;
-        b->writes[b->n_writes++] = e;
-    }
-    return true;
-}
-
-/* Copies what `user` (entry index) reads of a state through input `a` if a later write comes first.
- */
-static bool guard_read(np_builder *b, uint32_t user, const neap_array *a)
-{
-    const neap_array *s = np_storage_const(a);
-    if (!b->n_writes || !s->op || !(s->op->flags & NP_OP_STATE_READ))
-        return true;
-    uint32_t w = first_later_write(b, s), e = np_canonical(b->g, a);
-    if (w == NP_NONE || w >= user || b->copied[e])
-        return true;
-    b->copied[e] = true;
-    return add_item(b, e, w, BEFORE, NP_NONE);
-}
-
-static bool add_run(np_builder *b, uint32_t e)
-{
-    const neap_array *a = b->g->entries[e].array;
-    bool effect = a->op->flags & NP_OP_EFFECT;
-    for (uint32_t i = 0; i < a->n_in; i++)
-        if (!(effect && i == 1) && !guard_read(b, e, a->in[i]))
-            return false;
-    return add_item(b, e, e, RUN, NP_NONE);
-}
-
-/* Which root a step writes directly, or a copy for the root. */
-static bool add_root(np_builder *b, int r)
-{
-    neap_array *a = b->g->roots[r];
-    uint32_t own = np_graph_find(b->g, a), e = b->g->entries[own].canonical;
-    if (a->op && (a->op->flags & NP_OP_EFFECT))
-        return true;
-    if (np_graph_runs(b->g->entries[e].array) && b->direct[e] == NP_NONE) {
-        b->direct[e] = (uint32_t)r;
-        return true;
-    }
-    const neap_array *s = np_storage_const(a);
-    uint32_t w = s->op && (s->op->flags & NP_OP_STATE_READ) ? first_later_write(b, s) : NP_NONE;
-    bool before = w != NP_NONE && w < own;
-    return add_item(b, e, before ? w : own, before ? BEFORE : AFTER, (uint32_t)r);
-}
-
-static bool item_before(const void *user, const np_item *a, const np_item *b)
-{
-    (void)user;
-    return a->key < b->key;
-}
-
-NP_HEAP_SORT(sort_items, np_item, const void *, item_before)
-
-static bool order_items(np_builder *b)
-{
-    np_graph *g = b->g;
-    if (!collect_writes(b))
-        return false;
-    for (int r = 0; r < g->n_roots; r++)
-        if (!add_root(b, r))
-            return false;
-    for (uint32_t e = 0; e < g->n; e++)
-        if (g->entries[e].canonical == e && np_graph_runs(g->entries[e].array) && !add_run(b, e))
-            return false;
-    sort_items(NULL, b->items, b->n_items);
-    return true;
-}
+#include "plan/emit.h"
 
 /* ---- operands
  * ------------------------------------------------------------------------------------ */
 
-static bool add_operand(np_builder *b, const neap_array *a, np_place_kind kind, uint32_t source,
-                        uint64_t storage_bytes, uint32_t *out)
+bool np_emit_operand(np_builder *b, const neap_array *a, np_place_kind kind, uint32_t source,
+                     uint64_t storage_bytes, uint32_t *out)
 {
     if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &b->operands, &b->operands_capacity, b->n_operands + 1,
                  sizeof *b->operands))
@@ -202,7 +94,7 @@ static bool input_operand(np_builder *b, uint32_t e, uint32_t *out)
         source = made->source;
         bytes = made->storage_bytes;
     }
-    if (!add_operand(b, a, kind, source, bytes, &entry->operand))
+    if (!np_emit_operand(b, a, kind, source, bytes, &entry->operand))
         return false;
     np_plan_operand *o = &b->operands[entry->operand];
     int64_t size =
@@ -217,7 +109,7 @@ static bool input_operand(np_builder *b, uint32_t e, uint32_t *out)
 /* ---- steps
  * --------------------------------------------------------------------------------------- */
 
-static bool add_block(np_builder *b, uint64_t bytes, bool scratch, uint32_t *out)
+bool np_emit_block(np_builder *b, uint64_t bytes, bool scratch, uint32_t *out)
 {
     if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &b->blocks, &b->blocks_capacity, b->n_blocks + 1,
                  sizeof *b->blocks))
@@ -232,9 +124,8 @@ static bool add_block(np_builder *b, uint64_t bytes, bool scratch, uint32_t *out
     return true;
 }
 
-/* The place of a step's result: a root's own block, or the arena. Effects have none (0 bytes). */
-static bool output_operand(np_builder *b, const neap_array *a, uint32_t root, uint32_t *operand,
-                           uint32_t *block)
+bool np_emit_result(np_builder *b, const neap_array *a, uint32_t root, uint32_t *operand,
+                    uint32_t *block)
 {
     uint64_t bytes = neap_array_bytes(a);
     *block = NP_NONE;
@@ -242,42 +133,41 @@ static bool output_operand(np_builder *b, const neap_array *a, uint32_t root, ui
         b->output_of_root[root] = b->n_outputs;
         b->output_bytes[b->n_outputs] = bytes;
         b->output_root[b->n_outputs] = root;
-        return add_operand(b, a, NP_IN_OUTPUT, b->n_outputs++, bytes, operand);
+        b->output_made[b->n_outputs] = b->n_steps;
+        return np_emit_operand(b, a, NP_IN_OUTPUT, b->n_outputs++, bytes, operand);
     }
-    if (!add_block(b, bytes, false, block))
+    if (!np_emit_block(b, bytes, false, block))
         return false;
-    if (!add_operand(b, a, NP_IN_ARENA, *block, bytes, operand))
+    if (!np_emit_operand(b, a, NP_IN_ARENA, *block, bytes, operand))
         return false;
     /* A copy of a view starts a storage of its own, row-major. */
     np_row_major(a->rank, a->shape, b->operands[*operand].operand.strides);
     return true;
 }
 
-static bool add_inputs(np_builder *b, np_raw_step *s, uint32_t n, neap_array *const *in,
-                       uint32_t user)
+bool np_emit_input(np_builder *b, const np_todo *t, uint32_t i, const neap_array *in, uint32_t *operand)
 {
+    uint32_t e = np_canonical(b->g, in);
+    if (np_task_reads_copy(b, t, i, in))
+        *operand = b->copy_operand[e];
+    else if (!input_operand(b, e, operand))
+        return false;
+    const np_plan_operand *o = &b->operands[*operand];
+    if (o->kind == NP_IN_ARENA)
+        b->blocks[o->source].last = b->n_steps;
+    return true;
+}
+
+static bool add_inputs(np_builder *b, np_raw_step *s, const np_todo *t)
+{
+    neap_array *const *in = np_task_inputs(b, t, &s->n_in);
     s->first_input = b->n_inputs;
-    s->n_in = n;
-    if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &b->inputs, &b->inputs_capacity, b->n_inputs + n,
+    if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &b->inputs, &b->inputs_capacity, b->n_inputs + s->n_in,
                  sizeof *b->inputs))
         return false;
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t e = np_canonical(b->g, in[i]), operand;
-        const neap_array *st = np_storage_const(in[i]);
-        bool late = false;
-        if (b->copied[e] && !((s->op->flags & NP_OP_EFFECT) && i == 1)) {
-            uint32_t w = first_later_write(b, st);
-            late = w != NP_NONE && w < user;
-        }
-        if (late)
-            operand = b->copy_operand[e];
-        else if (!input_operand(b, e, &operand))
+    for (uint32_t i = 0; i < s->n_in; i++)
+        if (!np_emit_input(b, t, i, in[i], &b->inputs[b->n_inputs++]))
             return false;
-        b->inputs[b->n_inputs++] = operand;
-        np_plan_operand *o = &b->operands[operand];
-        if (o->kind == NP_IN_ARENA)
-            b->blocks[o->source].last = b->n_steps;
-    }
     return true;
 }
 
@@ -296,10 +186,10 @@ static bool add_scratch(np_builder *b, np_raw_step *s)
                     .in = in,
                     .out = &b->operands[s->out].operand};
     size_t bytes = s->op->scratch(&call);
-    return bytes == 0 || add_block(b, bytes, true, &s->scratch);
+    return bytes == 0 || np_emit_block(b, bytes, true, &s->scratch);
 }
 
-static bool push_step(np_builder *b, const np_raw_step *s)
+bool np_emit_step(np_builder *b, const np_raw_step *s)
 {
     if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &b->steps, &b->steps_capacity, b->n_steps + 1,
                  sizeof *b->steps))
@@ -308,111 +198,91 @@ static bool push_step(np_builder *b, const np_raw_step *s)
     return true;
 }
 
-static bool build_run(np_builder *b, uint32_t e)
+static bool build_run(np_builder *b, const np_todo *t)
 {
-    np_entry *entry = &b->g->entries[e];
+    np_entry *entry = &b->g->entries[t->entry];
     neap_array *a = entry->array;
-    np_raw_step s = {.op = a->op, .array = a};
-    if (!add_inputs(b, &s, a->n_in, a->in, e) ||
-        !output_operand(b, a, b->direct[e], &s.out, &s.block))
+    np_raw_step s = {.op = a->op, .array = a, .group = NP_NONE};
+    if (!add_inputs(b, &s, t) ||
+        !np_emit_result(b, a, b->direct[t->entry], &s.out, &s.block))
         return false;
     entry->operand = s.out;
     if (a->op->flags & NP_OP_EFFECT) {
         uint32_t i;
-        if (!state_source(b, e, &i))
+        if (!state_source(b, t->entry, &i))
             return false;
     }
-    return add_scratch(b, &s) && push_step(b, &s);
+    return add_scratch(b, &s) && np_emit_step(b, &s);
 }
 
-static bool build_copy(np_builder *b, const np_item *item)
+static bool build_copy(np_builder *b, const np_todo *t)
 {
-    neap_array *a = b->g->entries[item->entry].array;
-    np_raw_step s = {.op = &np_op_contiguous, .array = a, .copy = true};
-    if (!add_inputs(b, &s, 1, &a, 0) || !output_operand(b, a, item->root, &s.out, &s.block))
+    neap_array *a = b->g->entries[t->entry].array;
+    np_raw_step s = {.op = &np_op_contiguous, .array = a, .copy = true, .group = NP_NONE};
+    if (!add_inputs(b, &s, t) || !np_emit_result(b, a, t->root, &s.out, &s.block))
         return false;
-    if (item->root == NP_NONE)
-        b->copy_operand[item->entry] = s.out;
+    if (t->root == NP_NONE)
+        b->copy_operand[t->entry] = s.out;
     else
         np_row_major(a->rank, a->shape, b->operands[s.out].operand.strides);
     b->copies++;
-    return add_scratch(b, &s) && push_step(b, &s);
+    return add_scratch(b, &s) && np_emit_step(b, &s);
 }
 
-/* ---- taking over an input's bytes
- * ------------------------------------------------------------------ */
+/* ---- all of it --------------------------------------------------------------------------------- */
 
-static bool whole_block(const np_builder *b, const np_plan_operand *o, uint64_t bytes)
-{
-    return o->kind == NP_IN_ARENA && o->offset == 0 && !o->shift && o->storage_bytes == bytes &&
-           np_is_row_major(o->operand.rank, o->operand.shape, o->operand.strides) &&
-           b->blocks[o->source].bytes >= bytes;
-}
-
-static void take_over(np_builder *b, uint32_t index)
-{
-    np_raw_step *s = &b->steps[index];
-    if (s->block == NP_NONE || !s->op->overwrites)
-        return;
-    uint64_t bytes = b->operands[s->out].storage_bytes;
-    for (uint32_t i = 0; i < s->n_in && i < 32; i++) {
-        const np_plan_operand *o = &b->operands[b->inputs[s->first_input + i]];
-        if (!(s->op->overwrites >> i & 1) || !whole_block(b, o, bytes) || bytes == 0)
-            continue;
-        uint32_t owner = b->blocks[o->source].owner;
-        if (b->blocks[owner].last != index || b->blocks[owner].bytes != b->blocks[s->block].bytes)
-            continue;
-        bool alone = true; /* no other input looks at the same bytes in another way */
-        for (uint32_t j = 0; j < s->n_in; j++) {
-            const np_plan_operand *q = &b->operands[b->inputs[s->first_input + j]];
-            if (q != o && q->kind == NP_IN_ARENA && b->blocks[q->source].owner == owner)
-                alone = false;
-        }
-        if (!alone)
-            continue;
-        b->blocks[s->block].owner = owner;
-        if (b->blocks[owner].last < b->blocks[s->block].last)
-            b->blocks[owner].last = b->blocks[s->block].last;
-        return;
-    }
-}
-
-/* ---- all of it
- * -------------------------------------------------------------------------------------- */
-
-static bool start(np_builder *b)
+/* Tables by entry and by root, in one block each. */
+static bool take_tables(np_builder *b)
 {
     size_t n = b->g->n ? b->g->n : 1, r = b->g->n_roots ? (size_t)b->g->n_roots : 1;
     neap_context *c = b->ctx;
-    b->copied = np_calloc(c, NEAP_MEM_GRAPH, n * sizeof *b->copied);
-    b->copy_operand = np_alloc(c, NEAP_MEM_GRAPH, n * sizeof *b->copy_operand);
-    b->direct = np_alloc(c, NEAP_MEM_GRAPH, n * sizeof *b->direct);
-    b->source = np_alloc(c, NEAP_MEM_GRAPH, n * sizeof *b->source);
-    b->output_of_root = np_alloc(c, NEAP_MEM_GRAPH, r * sizeof *b->output_of_root);
-    b->output_root = np_alloc(c, NEAP_MEM_GRAPH, r * sizeof *b->output_root);
-    b->output_bytes = np_alloc(c, NEAP_MEM_GRAPH, r * sizeof *b->output_bytes);
-    if (!b->copied || !b->copy_operand || !b->direct || !b->source || !b->output_of_root ||
-        !b->output_root || !b->output_bytes)
+    b->direct = np_alloc(c, NEAP_MEM_GRAPH, n * (5 * sizeof(uint32_t) + sizeof(bool)));
+    b->output_bytes = np_alloc(c, NEAP_MEM_GRAPH, r * (sizeof(uint64_t) + 3 * sizeof(uint32_t)));
+    if (!b->direct || !b->output_bytes)
         return false;
-    memset(b->direct, 0xff, n * sizeof *b->direct);
-    memset(b->source, 0xff, n * sizeof *b->source);
-    memset(b->copy_operand, 0xff, n * sizeof *b->copy_operand);
-    memset(b->output_of_root, 0xff, r * sizeof *b->output_of_root);
+    b->source = b->direct + n;
+    b->copy_operand = b->source + n;
+    b->made_by = b->copy_operand + n;
+    b->copied_by = b->made_by + n;
+    b->copied = (bool *)(b->copied_by + n);
+    b->output_of_root = (uint32_t *)(b->output_bytes + r);
+    b->output_root = b->output_of_root + r;
+    b->output_made = b->output_root + r;
+    memset(b->direct, 0xff, n * 5 * sizeof(uint32_t));
+    memset(b->copied, 0, n * sizeof *b->copied);
     return true;
 }
 
-bool np_builder_run(np_builder *b)
+bool np_builder_start(np_builder *b)
 {
-    if (!start(b) || !order_items(b))
-        return false;
-    for (size_t i = 0; i < b->n_items; i++) {
-        const np_item *item = &b->items[i];
-        bool run = item->key % 4 == RUN;
-        if (!(run ? build_run(b, item->entry) : build_copy(b, item)))
+    return take_tables(b) && np_tasks_find(b);
+}
+
+static void drop_steps(np_builder *b)
+{
+    size_t n = b->g->n, r = (size_t)b->g->n_roots;
+    b->n_operands = b->n_values = b->n_states = b->n_blocks = b->n_inputs = b->n_steps = 0;
+    b->n_outputs = b->n_groups = b->n_members = b->n_slots = b->n_chain_ops = b->n_chain_places = 0;
+    b->copies = 0;
+    for (size_t e = 0; e < n; e++)
+        b->g->entries[e].operand = NP_NONE;
+    memset(b->source, 0xff, 2 * n * sizeof *b->source); /* and copy_operand */
+    memset(b->output_of_root, 0xff, r * sizeof *b->output_of_root);
+}
+
+bool np_builder_emit(np_builder *b, const np_fusion *fusion)
+{
+    drop_steps(b);
+    for (uint32_t i = 0; i < fusion->n_groups; i++) {
+        uint32_t g = fusion->order[i];
+        const np_todo *t = &b->tasks[fusion->task[fusion->first[g]]];
+        bool ok = fusion->first[g + 1] - fusion->first[g] > 1 ? np_emit_group(b, fusion, g)
+                  : t->phase == NP_RUN                        ? build_run(b, t)
+                                                              : build_copy(b, t);
+        if (!ok)
             return false;
     }
-    for (uint32_t i = 0; i < b->n_steps; i++)
-        take_over(b, i);
+    np_take_over(b);
     return true;
 }
 
@@ -420,23 +290,26 @@ void np_builder_free(np_builder *b)
 {
     size_t n = b->g->n ? b->g->n : 1, r = b->g->n_roots ? (size_t)b->g->n_roots : 1;
     neap_context *c = b->ctx;
-#define FREE(field, count) np_free(c, NEAP_MEM_GRAPH, b->field, (count) * sizeof *b->field)
-    FREE(items, b->items_capacity);
-    FREE(writes, b->writes_capacity);
-    FREE(operands, b->operands_capacity);
-    FREE(values, b->values_capacity);
-    FREE(states, b->states_capacity);
-    FREE(value_entry, b->value_entry_capacity);
-    FREE(state_entry, b->state_entry_capacity);
-    FREE(blocks, b->blocks_capacity);
-    FREE(inputs, b->inputs_capacity);
-    FREE(steps, b->steps_capacity);
-    FREE(copied, n);
-    FREE(copy_operand, n);
-    FREE(direct, n);
-    FREE(source, n);
-    FREE(output_of_root, r);
-    FREE(output_root, r);
-    FREE(output_bytes, r);
+#define FREE(field) np_free(c, NEAP_MEM_GRAPH, b->field, b->field##_capacity * sizeof *b->field)
+    FREE(tasks);
+    FREE(edges);
+    FREE(writes);
+    FREE(operands);
+    FREE(values);
+    FREE(states);
+    FREE(value_entry);
+    FREE(state_entry);
+    FREE(blocks);
+    FREE(inputs);
+    FREE(steps);
+    FREE(groups);
+    FREE(members);
+    FREE(member_array);
+    FREE(slots);
+    FREE(chain_ops);
+    FREE(chain_places);
 #undef FREE
+    np_free(c, NEAP_MEM_GRAPH, b->out_first, b->edge_bytes);
+    np_free(c, NEAP_MEM_GRAPH, b->direct, n * (5 * sizeof(uint32_t) + sizeof(bool)));
+    np_free(c, NEAP_MEM_GRAPH, b->output_bytes, r * (sizeof(uint64_t) + 3 * sizeof(uint32_t)));
 }

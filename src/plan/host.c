@@ -10,19 +10,9 @@ enum { MOST_ROUNDS = 64 };
 
 typedef struct hosts {
     np_builder *b;
-    uint32_t *made;  /* by output: the step that writes it */
     uint32_t *output; /* by block: where it lies, or NP_NONE */
     int64_t *live;   /* by step */
 } hosts;
-
-static void find_makers(hosts *h)
-{
-    for (uint32_t i = 0; i < h->b->n_steps; i++) {
-        const np_plan_operand *o = &h->b->operands[h->b->steps[i].out];
-        if (o->kind == NP_IN_OUTPUT)
-            h->made[o->source] = i;
-    }
-}
 
 /* The step at which most of the arena is alive. */
 static uint32_t fullest_step(const hosts *h)
@@ -53,7 +43,7 @@ static bool fits(const hosts *h, const np_block *k, uint32_t output)
 {
     const np_builder *b = h->b;
     uint64_t room = (b->output_bytes[output] + 63) & ~(uint64_t)63;
-    if (k->bytes > room || k->last >= h->made[output])
+    if (k->bytes > room || k->last >= b->output_made[output])
         return false;
     for (uint32_t i = 0; i < b->n_blocks; i++)
         if (h->output[i] == output && b->blocks[i].first <= k->last && k->first <= b->blocks[i].last)
@@ -105,21 +95,18 @@ bool np_host(np_builder *b)
 {
     if (b->n_outputs == 0 || b->n_blocks == 0)
         return true;
-    size_t made = b->n_outputs * sizeof(uint32_t), output = b->n_blocks * sizeof(uint32_t);
+    size_t output = b->n_blocks * sizeof(uint32_t);
     size_t live = ((size_t)b->n_steps + 1) * sizeof(int64_t);
     hosts h = {.b = b,
-               .made = np_calloc(b->ctx, NEAP_MEM_GRAPH, made),
                .output = np_alloc(b->ctx, NEAP_MEM_GRAPH, output),
                .live = np_alloc(b->ctx, NEAP_MEM_GRAPH, live)};
-    bool ok = h.made && h.output && h.live;
+    bool ok = h.output && h.live;
     if (ok) {
         memset(h.output, 0xff, output);
-        find_makers(&h);
         for (int i = 0; i < MOST_ROUNDS && move_one(&h, fullest_step(&h)); i++) {
         }
         rewire(&h);
     }
-    np_free(b->ctx, NEAP_MEM_GRAPH, h.made, made);
     np_free(b->ctx, NEAP_MEM_GRAPH, h.output, output);
     np_free(b->ctx, NEAP_MEM_GRAPH, h.live, live);
     return ok;

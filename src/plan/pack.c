@@ -2,7 +2,6 @@
  * memory whose pointers stay valid. */
 #include <string.h>
 
-#include "base/clock.h"
 #include "plan/builder.h"
 
 static const uint8_t no_attr[NP_ATTR_BYTES];
@@ -28,9 +27,37 @@ static void *take(cursor *c, size_t n, size_t element)
     return p;
 }
 
-static bool has_attr(const np_raw_step *s)
+/* An array's attributes and name in the plan's own memory. */
+static void take_words(cursor *c, const neap_array *a, bool copy, const np_op *op, const void **attr,
+                       const char **name)
 {
-    return !s->copy && memcmp(s->array->attr, no_attr, NP_ATTR_BYTES) != 0;
+    bool some = !copy && memcmp(a->attr, no_attr, NP_ATTR_BYTES) != 0;
+    void *to = some ? take(c, 1, NP_ATTR_BYTES) : NULL;
+    size_t name_bytes = a->name ? strlen(a->name) + 1 : 0;
+    char *text = name_bytes ? take(c, 1, name_bytes) : NULL;
+    if (!c->base)
+        return;
+    if (some)
+        memcpy(to, a->attr, NP_ATTR_BYTES);
+    if (text)
+        memcpy(text, a->name, name_bytes);
+    *attr = some ? to : no_attr;
+    *name = text ? text : op->name;
+}
+
+static void lay_out_members(const np_builder *b, neap_plan *p, cursor *c)
+{
+    for (uint32_t i = 0; i < b->n_members; i++) {
+        np_member *m = c->base ? &p->members[i] : NULL;
+        const void *attr;
+        const char *name;
+        take_words(c, b->member_array[i], false, b->members[i].op, &attr, &name);
+        if (!m)
+            continue;
+        *m = b->members[i];
+        m->attr = attr;
+        m->name = name;
+    }
 }
 
 static void lay_out(const np_builder *b, neap_plan *p, cursor *c)
@@ -46,33 +73,34 @@ static void lay_out(const np_builder *b, neap_plan *p, cursor *c)
     p->buffers = take(c, b->n_outputs, sizeof *p->buffers);
     p->output_bytes = take(c, b->n_outputs, sizeof *p->output_bytes);
     p->output_root = take(c, b->n_outputs, sizeof *p->output_root);
+    p->groups = take(c, b->n_groups, sizeof *p->groups);
+    p->members = take(c, b->n_members, sizeof *p->members);
+    p->slots = take(c, b->n_slots, sizeof *p->slots);
+    p->chain_ops = take(c, b->n_chain_ops, sizeof *p->chain_ops);
+    p->chain_places = take(c, b->n_chain_places, sizeof *p->chain_places);
     p->value_entry = take(c, b->n_values, sizeof *p->value_entry);
     p->state_entry = take(c, b->n_states, sizeof *p->state_entry);
     const np_operand **inputs = take(c, b->n_inputs, sizeof *inputs);
     for (uint32_t i = 0; i < b->n_steps; i++) {
         const np_raw_step *s = &b->steps[i];
-        void *attr = has_attr(s) ? take(c, 1, NP_ATTR_BYTES) : NULL;
-        size_t name_bytes = s->array->name ? strlen(s->array->name) + 1 : 0;
-        char *name = name_bytes ? take(c, 1, name_bytes) : NULL;
+        np_step step = {.op = s->op, .n_in = s->n_in, .block = s->block, .scratch = s->scratch,
+                        .group = s->group};
+        take_words(c, s->array, s->copy || s->group != NP_NONE, s->op, &step.attr, &step.name);
         if (!c->base)
             continue;
-        if (attr)
-            memcpy(attr, s->array->attr, NP_ATTR_BYTES);
-        if (name)
-            memcpy(name, s->array->name, name_bytes);
-        p->steps[i] = (np_step){.op = s->op,
-                                .attr = attr ? attr : no_attr,
-                                .in = inputs + s->first_input,
-                                .out = &p->operands[s->out].operand,
-                                .n_in = s->n_in,
-                                .block = s->block,
-                                .scratch = s->scratch,
-                                .name = name ? name : s->op->name};
+        step.in = inputs + s->first_input;
+        step.out = &p->operands[s->out].operand;
+        p->steps[i] = step;
     }
+    lay_out_members(b, p, c);
     if (!c->base)
         return;
     copy_table(p->operands, b->operands, b->n_operands, sizeof *p->operands);
     copy_table(p->blocks, b->blocks, b->n_blocks, sizeof *p->blocks);
+    copy_table(p->groups, b->groups, b->n_groups, sizeof *p->groups);
+    copy_table(p->slots, b->slots, b->n_slots, sizeof *p->slots);
+    copy_table(p->chain_ops, b->chain_ops, b->n_chain_ops, sizeof *p->chain_ops);
+    copy_table(p->chain_places, b->chain_places, b->n_chain_places, sizeof *p->chain_places);
     for (uint32_t i = 0; i < b->n_inputs; i++)
         inputs[i] = &p->operands[b->inputs[i]].operand;
 }
@@ -106,7 +134,7 @@ static void fill_lists(const np_builder *b, neap_plan *p)
 }
 
 /* Bytes alive at each step: the largest, where, and the scratch there. */
-static bool find_peak(np_builder *b, neap_plan_info *info)
+bool np_find_peak(np_builder *b, neap_plan_info *info)
 {
     size_t bytes = ((size_t)b->n_steps + 1) * sizeof(int64_t);
     int64_t *live = np_calloc(b->ctx, NEAP_MEM_GRAPH, bytes);
@@ -143,7 +171,7 @@ static void retain_all(neap_plan *p)
         atomic_fetch_add(&p->states[i]->refs, 1);
 }
 
-static neap_plan *pack(np_builder *b, bool object, int64_t merged)
+neap_plan *np_pack(np_builder *b, bool object, int64_t merged)
 {
     neap_plan *p = np_calloc(b->ctx, NEAP_MEM_GRAPH, sizeof *p);
     if (!p)
@@ -160,6 +188,11 @@ static neap_plan *pack(np_builder *b, bool object, int64_t merged)
     }
     c = (cursor){p->memory, 0};
     lay_out(b, p, &c);
+    p->n_groups = b->n_groups;
+    p->n_members = b->n_members;
+    p->n_slots = b->n_slots;
+    p->n_chain_ops = b->n_chain_ops;
+    p->n_chain_places = b->n_chain_places;
     p->n_steps = b->n_steps;
     p->n_operands = b->n_operands;
     p->n_blocks = b->n_blocks;
@@ -175,46 +208,6 @@ static neap_plan *pack(np_builder *b, bool object, int64_t merged)
     if (object)
         retain_all(p);
     return p;
-}
-
-/* Blocks that no machine can hold would overflow offsets. */
-static bool addressable(np_builder *b)
-{
-    const uint64_t most = (uint64_t)1 << 62;
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < b->n_blocks; i++) {
-        if (b->blocks[i].bytes > most - sum) {
-            np_fail(b->ctx, NEAP_ENOMEM, "intermediate values of more than 2^62 bytes");
-            return false;
-        }
-        sum += b->blocks[i].bytes;
-    }
-    return true;
-}
-
-neap_status np_plan_build(np_graph *g, bool object, neap_plan **out)
-{
-    double t0 = np_seconds();
-    np_builder b = {.ctx = g->ctx, .g = g};
-    neap_plan *p = NULL;
-    int64_t merged = 0;
-    bool ok = np_graph_simplify(g, &merged) == NEAP_OK && np_builder_run(&b) && addressable(&b) &&
-              np_host(&b);
-    uint64_t arena = ok ? np_place(g->ctx, b.blocks, b.n_blocks) : UINT64_MAX;
-    neap_plan_info peak = {0};
-    if (arena != UINT64_MAX && find_peak(&b, &peak))
-        p = pack(&b, object, merged);
-    np_builder_free(&b);
-    if (!p)
-        return g->ctx->status != NEAP_OK ? g->ctx->status : NEAP_ENOMEM;
-    p->info.arena_bytes = arena;
-    p->info.largest_live_bytes = peak.largest_live_bytes;
-    p->info.peak_step = peak.peak_step;
-    p->info.scratch_bytes = peak.scratch_bytes;
-    p->info.peak_bytes = (arena ? np_pages(arena) : 0) + p->info.output_bytes;
-    p->info.plan_seconds = np_seconds() - t0;
-    *out = p;
-    return NEAP_OK;
 }
 
 void np_plan_destroy(neap_plan *p)

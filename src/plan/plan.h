@@ -11,6 +11,7 @@
 #define NP_PLAN_H
 
 #include "array/array.h"
+#include "cpu/kernels.h"
 #include "neap/plan.h"
 
 enum { NP_NONE = UINT32_MAX };
@@ -52,7 +53,8 @@ typedef enum np_place_kind {
     NP_IN_VALUE, /* the buffer of a value: source = index into values */
     NP_IN_STATE, /* source = index into states */
     NP_IN_ARENA, /* source = index into blocks */
-    NP_IN_OUTPUT /* source = index into outputs */
+    NP_IN_OUTPUT, /* source = index into outputs */
+    NP_IN_TILE    /* of a group's step only: source = index of the member that makes it */
 } np_place_kind;
 
 typedef struct np_plan_operand {
@@ -69,6 +71,8 @@ typedef struct np_plan_operand {
     uint64_t storage_bytes;
 } np_plan_operand;
 
+/* ---- blocks ------------------------------------------------------------------------------------ */
+
 typedef struct np_block {
     uint64_t bytes; /* rounded to 64 */
     uint64_t offset;
@@ -78,6 +82,55 @@ typedef struct np_block {
     bool hosted; /* lies in a result's block, not in the arena */
 } np_block;
 
+/* ---- groups: steps of several ops that run tile by tile ------------------------------------------ */
+
+enum { NP_AXES = 4, NP_GROUP_INPUTS = 8 };
+
+/* A group is cut along the leading dimensions that its members share, those of extent 1 not counted. */
+typedef struct np_group_shape {
+    int64_t extent[NP_AXES];
+    neap_param *param[NP_AXES]; /* that set it at run time, or NULL */
+    uint8_t n_axes;
+    bool heavy; /* a member wants all lanes: blocks one after the other, not tiles side by side */
+} np_group_shape;
+
+/* An operand of a member. */
+typedef struct np_cut {
+    uint32_t operand;
+    bool in_tile;
+    int8_t cut[NP_AXES]; /* dimension that follows the axis; -1: read whole */
+    int64_t tile_at;     /* bytes from a lane's first tile */
+} np_cut;
+
+/* Where a chain's place is found: at a slot. */
+typedef struct np_chain_source {
+    uint32_t slot;
+    int32_t size;
+    int64_t row; /* bytes */
+    bool one;
+} np_chain_source;
+
+typedef struct np_member {
+    const np_op *op;
+    const void *attr;
+    const char *name;
+    uint32_t first_slot, n_in; /* the result, then the inputs */
+    uint32_t n_chain;          /* members from here on that run as one chain; 0: its op's own run */
+    uint32_t first_op, first_place, n_places;
+    bool flat; /* the chain's tile is one row */
+} np_member;
+
+typedef struct np_group {
+    uint32_t first_member, n_members;
+    uint8_t n_axes;
+    bool streamed;       /* blocks one after the other, each by all lanes */
+    uint32_t extents_of; /* operand that tells the axes' extents in this run ... */
+    int8_t extent_dim[NP_AXES]; /* ... by these dimensions */
+    int64_t block;       /* indices of the last axis in one tile */
+    int64_t elements;    /* of the largest member's result */
+    uint64_t tile_bytes, work_bytes, lane_bytes; /* tiles, members' scratch, all of it with places */
+} np_group;
+
 typedef struct np_step {
     const np_op *op;
     const void *attr;
@@ -86,6 +139,7 @@ typedef struct np_step {
     uint32_t n_in;
     uint32_t block;   /* NP_NONE: an effect or an output */
     uint32_t scratch; /* block, or NP_NONE */
+    uint32_t group;   /* NP_NONE: one op */
     const char *name;
 } np_step;
 
@@ -96,6 +150,12 @@ struct neap_plan {
     np_step *steps;
     np_plan_operand *operands;
     np_block *blocks;
+    np_group *groups;
+    np_member *members;
+    np_cut *slots;
+    np_chain_op *chain_ops;
+    np_chain_source *chain_places;
+    uint32_t n_groups, n_members, n_slots, n_chain_ops, n_chain_places;
     uint32_t n_steps, n_operands, n_blocks, n_dynamic, n_values, n_states, n_outputs, n_params;
     uint32_t *dynamic;   /* operands to set anew at each run */
     neap_array **values; /* retained by plan objects; rebound by cached plans */

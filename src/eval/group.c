@@ -1,0 +1,197 @@
+/* group.c - runs a group's step: its members over one tile after the other.
+ *
+ * Tiles are shared out to the lanes, each with its own memory for what lives in a tile; a streamed
+ * group takes its blocks one after the other and gives each member all lanes. Operands are narrowed
+ * to the tile: pointers moved, extents cut, everything else as in the whole. */
+#include "eval/group.h"
+
+#include <stdatomic.h>
+
+#include "base/threads.h"
+
+enum { LEAST_SHARED = 32768 }; /* elements from which on waking the lanes pays */
+
+typedef struct group_run {
+    const neap_plan *plan;
+    const np_group *group;
+    neap_context *ctx;
+    uint8_t *scratch;
+    int64_t extent[NP_AXES], blocks, n_tiles; /* blocks: of the last axis */
+} group_run;
+
+/* One lane's work: its memory and the tile it is at. */
+typedef struct group_lane {
+    const group_run *run;
+    neap_context *ctx; /* its own error, or two lanes would write one */
+    np_pool *pool;
+    uint8_t *tiles, *work;
+    np_chain_place *places;
+    int64_t first[NP_AXES], count;
+} group_lane;
+
+/* ---- a tile's operands -------------------------------------------------------------------------- */
+
+static uint8_t *slot_data(const group_lane *l, const np_cut *s)
+{
+    const np_group *g = l->run->group;
+    const np_operand *o = &l->run->plan->operands[s->operand].operand;
+    if (s->in_tile)
+        return l->tiles + s->tile_at;
+    int64_t at = 0;
+    for (int j = 0; j < g->n_axes; j++)
+        if (s->cut[j] >= 0)
+            at += l->first[j] * o->strides[s->cut[j]];
+    return o->data + at * np_element_bytes((neap_dtype)o->dtype);
+}
+
+static void narrow(const group_lane *l, const np_cut *s, np_operand *out)
+{
+    const int n = l->run->group->n_axes;
+    *out = l->run->plan->operands[s->operand].operand;
+    out->data = slot_data(l, s);
+    for (int j = 0; j < n; j++)
+        if (s->cut[j] >= 0)
+            out->shape[s->cut[j]] = j + 1 < n ? 1 : l->count;
+}
+
+/* ---- members ------------------------------------------------------------------------------------ */
+
+static neap_status run_member(const group_lane *l, const np_member *m)
+{
+    const neap_plan *p = l->run->plan;
+    const np_cut *s = &p->slots[m->first_slot];
+    const np_operand *whole = &p->operands[s->operand].operand, *at[NP_GROUP_INPUTS];
+    np_operand part[1 + NP_GROUP_INPUTS];
+    int64_t first[NEAP_MAX_RANK] = {0};
+    for (uint32_t i = 0; i <= m->n_in; i++) {
+        narrow(l, &s[i], &part[i]);
+        if (i)
+            at[i - 1] = &part[i];
+    }
+    for (int j = 0; j < l->run->group->n_axes; j++)
+        first[s->cut[j]] = l->first[j];
+    np_call call = {.ctx = l->ctx, .pool = l->pool, .op = m->op, .attr = m->attr, .n_in = m->n_in,
+                    .in = at, .out = &part[0], .scratch = l->work, .first = first,
+                    .whole = whole->shape};
+    neap_status status = m->op->run(&call);
+    if (status != NEAP_OK)
+        np_fail_prefix(l->ctx, "%s", m->name);
+    return status;
+}
+
+/* Places are found anew for each tile; what the whole group shares stays where it is. */
+static void run_chain(const group_lane *l, const np_member *m, int64_t inner)
+{
+    const neap_plan *p = l->run->plan;
+    for (uint32_t i = 0; i < m->n_places; i++) {
+        const np_chain_source *s = &p->chain_places[m->first_place + i];
+        l->places[i] = (np_chain_place){slot_data(l, &p->slots[s->slot]), s->row, s->size, s->one};
+    }
+    l->ctx->kernels->chain->run(p->chain_ops + m->first_op, (int)m->n_chain, l->places,
+                                m->flat ? 1 : l->count, m->flat ? inner * l->count : inner);
+}
+
+/* Elements of a member's result for one index of the axes. */
+static int64_t inner_elements(const group_lane *l, const np_member *m)
+{
+    const np_cut *s = &l->run->plan->slots[m->first_slot];
+    const np_operand *o = &l->run->plan->operands[s->operand].operand;
+    int64_t n = 1;
+    for (int d = s->cut[l->run->group->n_axes - 1] + 1; d < o->rank; d++)
+        n *= o->shape[d];
+    return n;
+}
+
+static neap_status run_tile(const group_lane *l)
+{
+    const np_group *g = l->run->group;
+    const np_member *members = l->run->plan->members + g->first_member;
+    for (uint32_t m = 0; m < g->n_members;) {
+        neap_status status = NEAP_OK;
+        if (members[m].n_chain) {
+            run_chain(l, &members[m], inner_elements(l, &members[m]));
+            m += members[m].n_chain;
+        } else {
+            status = run_member(l, &members[m++]);
+        }
+        if (status != NEAP_OK)
+            return status;
+    }
+    return NEAP_OK;
+}
+
+/* ---- tiles -------------------------------------------------------------------------------------- */
+
+static void seek(group_lane *l, int64_t tile)
+{
+    const group_run *r = l->run;
+    const int last = r->group->n_axes - 1;
+    l->first[last] = tile % r->blocks * r->group->block;
+    int64_t left = r->extent[last] - l->first[last];
+    l->count = left < r->group->block ? left : r->group->block;
+    tile /= r->blocks;
+    for (int j = last - 1; j >= 0; j--) {
+        l->first[j] = tile % r->extent[j];
+        tile /= r->extent[j];
+    }
+}
+
+static neap_status run_tiles(group_lane *l, int64_t begin, int64_t end)
+{
+    const np_group *g = l->run->group;
+    neap_status status = NEAP_OK;
+    l->work = l->tiles + g->tile_bytes;
+    l->places = (np_chain_place *)(void *)(l->work + g->work_bytes);
+    for (; begin < end && status == NEAP_OK; begin++) {
+        seek(l, begin);
+        status = run_tile(l);
+    }
+    return status;
+}
+
+typedef struct group_job {
+    group_run run;
+    atomic_bool failed; /* one lane tells its error, the first to come */
+} group_job;
+
+static void group_task(void *arg, int lane, int lanes)
+{
+    group_job *job = arg;
+    const group_run *r = &job->run;
+    neap_context own = {.kernels = r->ctx->kernels};
+    int64_t begin, end;
+    np_share(r->n_tiles, 1, lane, lanes, &begin, &end);
+    group_lane l = {.run = r, .ctx = &own};
+    l.tiles = r->scratch + (uint64_t)lane * r->group->lane_bytes;
+    neap_status status = run_tiles(&l, begin, end);
+    if (status != NEAP_OK && !atomic_exchange(&job->failed, true))
+        np_fail(r->ctx, status, "%s", own.error);
+}
+
+/* The axes' extents in this run. */
+static void set_extents(group_run *r)
+{
+    const np_group *g = r->group;
+    const np_operand *o = &r->plan->operands[g->extents_of].operand;
+    const int last = g->n_axes - 1;
+    r->n_tiles = 1;
+    for (int j = 0; j < last; j++) {
+        r->extent[j] = o->shape[g->extent_dim[j]];
+        r->n_tiles *= r->extent[j];
+    }
+    r->extent[last] = o->shape[g->extent_dim[last]];
+    r->blocks = (r->extent[last] + g->block - 1) / g->block;
+    r->n_tiles *= r->blocks;
+}
+
+neap_status np_group_run(const neap_plan *p, const np_group *g, uint8_t *scratch)
+{
+    group_job job = {.run = {.plan = p, .group = g, .ctx = p->ctx, .scratch = scratch}};
+    set_extents(&job.run);
+    if (g->streamed) {
+        group_lane l = {.run = &job.run, .ctx = p->ctx, .pool = p->ctx->pool, .tiles = scratch};
+        return run_tiles(&l, 0, job.run.n_tiles);
+    }
+    np_pool_run(g->elements >= LEAST_SHARED ? p->ctx->pool : NULL, group_task, &job);
+    return p->ctx->status;
+}

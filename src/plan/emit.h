@@ -1,0 +1,22 @@
+/* emit.h - what makes steps one after the other: operands, blocks, groups. See build.c, group.c. */
+#ifndef NP_EMIT_H
+#define NP_EMIT_H
+
+#include "plan/builder.h"
+
+/* The operand for input i of a task, made at its first use; what it reads in the arena lives until
+ * the step that comes next. */
+bool np_emit_input(np_builder *b, const np_todo *t, uint32_t i, const neap_array *in, uint32_t *operand);
+/* The place of a result: a root's own block, or (block) the arena. Effects have 0 bytes. */
+bool np_emit_result(np_builder *b, const neap_array *a, uint32_t root, uint32_t *operand,
+                    uint32_t *block);
+bool np_emit_operand(np_builder *b, const neap_array *a, np_place_kind kind, uint32_t source,
+                     uint64_t storage_bytes, uint32_t *operand);
+bool np_emit_block(np_builder *b, uint64_t bytes, bool scratch, uint32_t *block);
+bool np_emit_step(np_builder *b, const np_raw_step *s);
+/* The step of a group of several tasks. */
+bool np_emit_group(np_builder *b, const np_fusion *fusion, uint32_t group);
+/* Results of steps take over the bytes of inputs that end there. */
+void np_take_over(np_builder *b);
+
+#endif

@@ -1,0 +1,504 @@
+/* fuse.c - which tasks become one step.
+ *
+ * A group runs tile by tile: its inner values exist for a tile only. Tasks join along the values
+ * that they hand on, then (sideways) where they read the same one. Every merge is weighed on a
+ * timeline of live bytes: a group runs where its last task ran, so what its other tasks read lives
+ * longer, and it must not raise the peak. */
+#include "plan/fuse.h"
+
+#include <string.h>
+
+#include "ops/op_table.h"
+
+enum {
+    LEAST_ELEMENTS = 8192,  /* below, a step of its own costs nothing */
+    WHOLE_ELEMENTS = 65536, /* of what is read whole again for each tile */
+    MOST_MEMBERS = 1024,
+    MOST_VISITS = 4096, /* groups looked at to see whether a merge would make a circle */
+    FARTHEST = 4096     /* tasks between two that are merged */
+};
+
+/* ---- a task alone ------------------------------------------------------------------------------ */
+
+static np_operand operand_of(const neap_array *a)
+{
+    np_operand o = {.dtype = a->dtype, .rank = a->rank, .packed = a->packed};
+    memcpy(o.shape, a->shape, sizeof o.shape);
+    memcpy(o.strides, a->strides, sizeof o.strides);
+    return o;
+}
+
+void np_task_call_init(np_task_call *c, const np_builder *b, uint32_t task)
+{
+    const np_todo *t = &b->tasks[task];
+    neap_array *a = b->g->entries[t->entry].array;
+    uint32_t n;
+    neap_array *const *in = np_task_inputs(b, t, &n);
+    c->out = operand_of(a);
+    if (t->phase != NP_RUN)
+        np_row_major(a->rank, a->shape, c->out.strides);
+    for (uint32_t i = 0; i < n; i++) {
+        c->in[i] = operand_of(in[i]);
+        c->at[i] = &c->in[i];
+    }
+    c->call = (np_call){.ctx = b->ctx, .op = np_task_op(b, t), .attr = a->attr, .n_in = n,
+                        .in = c->at, .out = &c->out};
+}
+
+static int64_t whole_elements(const np_call *c, int dim)
+{
+    int64_t most = 0;
+    for (uint32_t i = 0; i < c->n_in; i++) {
+        const np_operand *o = c->in[i];
+        if (np_op_part(c, dim, i) != NP_PART_WHOLE)
+            continue;
+        int64_t n = c->op == &np_op_matmul || c->op == &np_op_addmm
+                        ? o->shape[o->rank - 1] * o->shape[o->rank - 2]
+                        : np_size(o->rank, o->shape);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+/* Can all inputs be cut with this dimension of the result, or be read whole? */
+static bool cuttable(const np_call *c, int dim)
+{
+    for (uint32_t i = 0; i < c->n_in; i++)
+        if (np_op_part(c, dim, i) == NP_PART_NONE)
+            return false;
+    return true;
+}
+
+/* The leading dimensions along which the task can be cut; none: it stays alone. */
+static void find_shape(np_fuser *f, uint32_t task)
+{
+    const np_builder *b = f->b;
+    np_group_shape *s = &f->shape[task];
+    const np_todo *t = &b->tasks[task];
+    const neap_array *a = b->g->entries[t->entry].array;
+    uint32_t n;
+    np_task_inputs(b, t, &n);
+    *s = (np_group_shape){0};
+    const np_op *op = np_task_op(b, t);
+    if (t->phase != NP_RUN || n > NP_GROUP_INPUTS || n == 0 || (op->flags & NP_OP_EFFECT) ||
+        (!op->part && !(op->flags & NP_OP_ELEMENTWISE)) || np_size(a->rank, a->shape) == 0)
+        return;
+    np_task_call c;
+    np_task_call_init(&c, b, task);
+    bool moving = a->dynamic_dim >= 0;
+    for (int d = 0; d < a->rank && s->n_axes < NP_AXES; d++) {
+        bool set_later = a->dynamic_dim == d;
+        if (a->shape[d] == 1 && !set_later)
+            continue;
+        if (!cuttable(&c.call, d))
+            break;
+        s->heavy |= whole_elements(&c.call, d) > WHOLE_ELEMENTS;
+        s->extent[s->n_axes] = a->shape[d];
+        s->param[s->n_axes] = set_later ? a->extent : NULL;
+        s->n_axes++;
+        moving &= !set_later;
+    }
+    s->heavy |= op->scratch && op != &np_op_matmul && op != &np_op_addmm;
+    if (moving) /* an extent that is set at run time must be one of the axes */
+        s->n_axes = 0;
+}
+
+/* Which dimension of an operand of shape `o` is axis j: the j-th one of an extent other than 1. */
+static int axis_dim(const neap_array *a, int j)
+{
+    for (int d = 0; d < a->rank; d++)
+        if ((a->shape[d] != 1 || a->dynamic_dim == d) && j-- == 0)
+            return d;
+    return -1;
+}
+
+int np_task_axis(const np_builder *b, uint32_t task, int axis)
+{
+    return axis_dim(b->g->entries[b->tasks[task].entry].array, axis);
+}
+
+/* Does a tile of what `from` makes hold all that the same tile of `to` reads of it through input i? */
+static bool tile_serves(const np_fuser *f, uint32_t from, uint32_t to, uint32_t i, int n_axes)
+{
+    const np_builder *b = f->b;
+    const neap_array *made = b->g->entries[b->tasks[from].entry].array;
+    uint32_t n;
+    const neap_array *v = np_task_inputs(b, &b->tasks[to], &n)[i];
+    np_task_call c;
+    np_task_call_init(&c, b, to);
+    if (v->shift || v->offset < 0 || v->extent != made->extent)
+        return false;
+    bool axis[NEAP_MAX_RANK] = {false};
+    for (int j = 0; j < n_axes; j++) {
+        int d = axis_dim(made, j), e = np_op_part(&c.call, np_task_axis(b, to, j), i);
+        if (d < 0 || e < 0 || v->shape[e] != made->shape[d] || v->strides[e] != made->strides[d] ||
+            (v->dynamic_dim >= 0 && (v->dynamic_dim == e) != (made->dynamic_dim == d)))
+            return false;
+        axis[e] = true;
+    }
+    int64_t reach = v->base ? v->offset : 0;
+    for (int d = 0; d < v->rank; d++) {
+        if (axis[d])
+            continue;
+        if (v->strides[d] < 0 || v->dynamic_dim == d)
+            return false;
+        reach += (v->shape[d] - 1) * v->strides[d];
+    }
+    return reach < made->strides[axis_dim(made, n_axes - 1)];
+}
+
+/* ---- groups ------------------------------------------------------------------------------------ */
+
+uint32_t np_fuser_group(np_fuser *f, uint32_t task)
+{
+    while (f->parent[task] != task) {
+        f->parent[task] = f->parent[f->parent[task]];
+        task = f->parent[task];
+    }
+    return task;
+}
+
+static int common_axes(const np_group_shape *a, const np_group_shape *b)
+{
+    int n = 0;
+    while (n < a->n_axes && n < b->n_axes && a->extent[n] == b->extent[n] &&
+           a->param[n] == b->param[n])
+        n++;
+    return n;
+}
+
+/* Do all values handed on inside the union hold for tiles of n axes? */
+static bool tiles_serve(np_fuser *f, uint32_t from, uint32_t to, int n)
+{
+    for (uint32_t m = from; m != NP_NONE; m = f->next[m])
+        for (uint32_t k = f->b->out_first[m]; k < f->b->out_first[m + 1]; k++) {
+            const np_edge *e = &f->b->edges[f->b->out[k]];
+            if (!e->reads || np_fuser_group(f, e->to) != to)
+                continue;
+            const np_todo *t = &f->b->tasks[e->to];
+            uint32_t inputs;
+            neap_array *const *in = np_task_inputs(f->b, t, &inputs);
+            for (uint32_t i = 0; i < inputs; i++)
+                if (np_task_maker(f->b, t, i, in[i]) == m && !tile_serves(f, m, e->to, i, n))
+                    return false;
+        }
+    return true;
+}
+
+/* Is there a way from group a to group b through others? */
+static bool way_round(np_fuser *f, uint32_t a, uint32_t b)
+{
+    uint32_t n = 0, at = 0;
+    f->stamp++;
+    f->seen[a] = f->stamp;
+    f->queue[n++] = a;
+    for (; at < n; at++)
+        for (uint32_t m = f->queue[at]; m != NP_NONE; m = f->next[m])
+            for (uint32_t k = f->b->out_first[m]; k < f->b->out_first[m + 1]; k++) {
+                uint32_t to = np_fuser_group(f, f->b->edges[f->b->out[k]].to);
+                if (to == b && f->queue[at] != a)
+                    return true;
+                if (to == b || f->seen[to] == f->stamp || f->first[to] > f->last[b])
+                    continue;
+                if (n == MOST_VISITS)
+                    return true;
+                f->seen[to] = f->stamp;
+                f->queue[n++] = to;
+            }
+    return false;
+}
+
+/* ---- the timeline ------------------------------------------------------------------------------ */
+
+static void add_change(np_fuser *f, uint32_t first, uint32_t last, int64_t bytes)
+{
+    for (uint32_t p = first; p <= last && p < f->b->n_tasks; p++) {
+        f->change[p] += bytes;
+        if (p < f->low)
+            f->low = p;
+        if (p > f->high)
+            f->high = p;
+    }
+}
+
+/* Is everything that reads task m's value in group a or b? */
+static bool inner_to(np_fuser *f, uint32_t m, uint32_t a, uint32_t b)
+{
+    if (f->b->out_first[m] == f->b->out_first[m + 1] ||
+        f->b->direct[f->b->tasks[m].entry] != NP_NONE)
+        return false;
+    for (uint32_t k = f->b->out_first[m]; k < f->b->out_first[m + 1]; k++) {
+        const np_edge *e = &f->b->edges[f->b->out[k]];
+        uint32_t to = np_fuser_group(f, e->to);
+        if (e->reads && to != a && to != b)
+            return false;
+    }
+    return true;
+}
+
+/* What group a's moving to position `at` does to live bytes; b stays there. */
+static void weigh(np_fuser *f, uint32_t a, uint32_t b, uint32_t at, bool apply)
+{
+    for (uint32_t m = a; m != NP_NONE; m = f->next[m]) {
+        if (inner_to(f, m, a, b)) {
+            if (f->death[m] != NP_NONE) {
+                add_change(f, f->birth[m], f->death[m], -(int64_t)f->bytes[m]);
+                if (apply)
+                    f->death[m] = NP_NONE; /* a tile's only */
+            }
+        } else if (f->birth[m] < at) {
+            add_change(f, f->birth[m], at - 1, -(int64_t)f->bytes[m]);
+            if (apply)
+                f->birth[m] = at;
+            if (f->death[m] < at) {
+                add_change(f, at, at, (int64_t)f->bytes[m]);
+                if (apply)
+                    f->death[m] = at;
+            }
+        }
+    }
+    for (uint32_t m = a; m != NP_NONE; m = f->next[m])
+        for (uint32_t k = f->b->in_first[m]; k < f->b->in_first[m + 1]; k++) {
+            const np_edge *e = &f->b->edges[f->b->in[k]];
+            uint32_t from = e->from, g = np_fuser_group(f, from);
+            if (!e->reads || g == a || g == b || f->death[from] == NP_NONE || f->death[from] >= at ||
+                f->counted[from] == f->stamp)
+                continue;
+            f->counted[from] = f->stamp;
+            add_change(f, f->death[from] + 1, at, (int64_t)f->bytes[from]);
+            if (apply)
+                f->death[from] = at;
+        }
+}
+
+/* By how much the merge would raise the peak; 0: it does not. */
+static uint64_t rise(np_fuser *f, uint32_t a, uint32_t b)
+{
+    int64_t before = 0, after = 0;
+    f->low = UINT32_MAX;
+    f->high = 0;
+    f->stamp++;
+    weigh(f, a, b, f->last[b], false);
+    for (uint32_t p = f->low; p != UINT32_MAX && p <= f->high; p++) {
+        int64_t now = f->live[p] + f->change[p];
+        before = f->live[p] > before ? f->live[p] : before;
+        after = now > after ? now : after;
+        f->change[p] = 0;
+    }
+    int64_t bound = before > f->peak ? before : f->peak;
+    return after > bound ? (uint64_t)(after - bound) : 0;
+}
+
+static void move_lives(np_fuser *f, uint32_t a, uint32_t b)
+{
+    f->low = UINT32_MAX;
+    f->high = 0;
+    f->stamp++;
+    weigh(f, a, b, f->last[b], true);
+    for (uint32_t p = f->low; p != UINT32_MAX && p <= f->high; p++) {
+        f->live[p] += f->change[p];
+        f->change[p] = 0;
+    }
+}
+
+/* ---- merging ----------------------------------------------------------------------------------- */
+
+/* Values used once count with their user. */
+static uint32_t merged_count(np_fuser *f, uint32_t a, uint32_t b)
+{
+    uint32_t n = f->count[a] + f->count[b];
+    for (uint32_t m = a; m != NP_NONE; m = f->next[m])
+        if (f->b->out_first[m] + 1 == f->b->out_first[m + 1] && inner_to(f, m, a, b) && !f->within[m])
+            n--;
+    return n;
+}
+
+static void join(np_fuser *f, uint32_t a, uint32_t b, int axes)
+{
+    uint32_t count = merged_count(f, a, b), tail = b;
+    move_lives(f, a, b);
+    for (uint32_t m = a; m != NP_NONE; m = f->next[m])
+        if (f->b->out_first[m] + 1 == f->b->out_first[m + 1] && inner_to(f, m, a, b))
+            f->within[m] = true;
+    while (f->next[tail] != NP_NONE)
+        tail = f->next[tail];
+    f->next[tail] = a;
+    f->parent[a] = b;
+    f->first[b] = f->first[a] < f->first[b] ? f->first[a] : f->first[b];
+    f->count[b] = count;
+    f->size[b] += f->size[a];
+    f->shape[b].n_axes = (uint8_t)axes;
+    f->shape[b].heavy |= f->shape[a].heavy;
+}
+
+static void tell(np_fuser *f, uint32_t a, uint32_t b, const char *reason, uint64_t bytes)
+{
+    const np_builder *bl = f->b;
+    if (!f->options->explain)
+        return;
+    const neap_array *x = bl->g->entries[bl->tasks[a].entry].array,
+                     *y = bl->g->entries[bl->tasks[b].entry].array;
+    neap_plan_event e = {.kind = NEAP_PLAN_EVENT_NOT_FUSED, .text = reason,
+                         .a = x->name ? x->name : np_task_op(bl, &bl->tasks[a])->name,
+                         .b = y->name ? y->name : np_task_op(bl, &bl->tasks[b])->name,
+                         .peak_bytes = bytes};
+    f->options->explain(f->options->user, &e);
+}
+
+static int64_t largest(np_fuser *f, uint32_t task)
+{
+    const neap_array *a = f->b->g->entries[f->b->tasks[task].entry].array;
+    return np_size(a->rank, a->shape);
+}
+
+/* Merges the groups of two tasks if that is possible and good. */
+static void try_merge(np_fuser *f, uint32_t x, uint32_t y)
+{
+    uint32_t a = np_fuser_group(f, x), b = np_fuser_group(f, y);
+    if (a == b)
+        return;
+    if (f->last[a] > f->last[b]) {
+        uint32_t t = a;
+        a = b;
+        b = t;
+    }
+    int n = common_axes(&f->shape[a], &f->shape[b]);
+    if (n == 0 || (largest(f, x) < LEAST_ELEMENTS && largest(f, y) < LEAST_ELEMENTS) ||
+        f->last[b] - f->last[a] > FARTHEST || f->size[a] + f->size[b] > MOST_MEMBERS)
+        return;
+    if ((f->shape[a].heavy || f->shape[b].heavy) && !f->streams) {
+        tell(f, x, y, "one of them reads much for each tile: only in blocks of rows", 0);
+        return;
+    }
+    if (merged_count(f, a, b) > (uint32_t)f->options->max_fusion_size) {
+        tell(f, x, y, "the group would have more than max_fusion_size ops", 0);
+        return;
+    }
+    while (n > 0 && !(tiles_serve(f, a, b, n) && tiles_serve(f, b, a, n)))
+        n--;
+    if (n == 0 || way_round(f, a, b) || way_round(f, b, a))
+        return;
+    uint64_t more = rise(f, a, b);
+    if (more)
+        tell(f, x, y, "what they read would live longer and raise the peak", more);
+    else
+        join(f, a, b, n);
+}
+
+static void merge_along_values(np_fuser *f)
+{
+    for (uint32_t t = 0; t < f->b->n_tasks; t++)
+        for (uint32_t k = f->b->in_first[t]; k < f->b->in_first[t + 1]; k++) {
+            const np_edge *e = &f->b->edges[f->b->in[k]];
+            if (e->reads && f->shape[np_fuser_group(f, t)].n_axes &&
+                f->shape[np_fuser_group(f, e->from)].n_axes)
+                try_merge(f, e->from, t);
+        }
+}
+
+/* Tasks that read the same value, in program order, each with the next. */
+static void merge_sideways(np_fuser *f)
+{
+    const np_builder *b = f->b;
+    for (uint32_t t = 0; t < b->n_tasks; t++) {
+        uint32_t n;
+        neap_array *const *in = np_task_inputs(b, &b->tasks[t], &n);
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t s = np_canonical(b->g, np_storage(in[i]));
+            if (f->shape[np_fuser_group(f, t)].n_axes == 0 || np_size(in[i]->rank, in[i]->shape) <= 1)
+                continue;
+            if (f->reader[s] != NP_NONE)
+                try_merge(f, f->reader[s], t);
+            f->reader[s] = t;
+        }
+    }
+}
+
+/* ---- all of it --------------------------------------------------------------------------------- */
+
+static void start_lives(np_fuser *f)
+{
+    const np_builder *b = f->b;
+    for (uint32_t t = 0; t < b->n_tasks; t++) {
+        const np_todo *task = &b->tasks[t];
+        const neap_array *a = b->g->entries[task->entry].array;
+        bool kept = task->root != NP_NONE || (task->phase == NP_RUN && b->direct[task->entry] != NP_NONE);
+        bool effect = np_task_op(b, task)->flags & NP_OP_EFFECT;
+        f->bytes[t] = kept || effect ? 0 : (neap_array_bytes(a) + 63) & ~(uint64_t)63;
+        f->parent[t] = f->first[t] = f->last[t] = f->birth[t] = f->death[t] = t;
+        f->next[t] = NP_NONE;
+        f->count[t] = f->size[t] = 1;
+        for (uint32_t k = f->b->out_first[t]; k < f->b->out_first[t + 1]; k++) {
+            const np_edge *e = &b->edges[f->b->out[k]];
+            if (e->reads && e->to > f->death[t])
+                f->death[t] = e->to;
+        }
+        f->live[t] += (int64_t)f->bytes[t];
+        f->live[f->death[t] + 1] -= (int64_t)f->bytes[t];
+        find_shape(f, t);
+    }
+    for (uint32_t t = 0; t < b->n_tasks; t++) {
+        f->live[t + 1] += f->live[t];
+        f->peak = f->live[t] > f->peak ? f->live[t] : f->peak;
+    }
+}
+
+/* The tables of a fuser, in one block. */
+static bool take_tables(np_fuser *f)
+{
+    const size_t t = f->b->n_tasks + 1, g = f->b->g->n + 1;
+    f->table_bytes = t * (2 * sizeof(int64_t) + sizeof(uint64_t) + sizeof(np_group_shape)) +
+                     (11 * t + MOST_VISITS + g) * sizeof(uint32_t) + t;
+    uint8_t *p = f->tables = np_calloc(f->b->ctx, NEAP_MEM_GRAPH, f->table_bytes);
+    if (!p)
+        return false;
+#define TAKE(field, n) (f->field = (void *)p, p += (n) * sizeof *f->field)
+    TAKE(shape, t);
+    TAKE(live, t);
+    TAKE(change, t);
+    TAKE(bytes, t);
+    TAKE(parent, t);
+    TAKE(next, t);
+    TAKE(first, t);
+    TAKE(last, t);
+    TAKE(count, t);
+    TAKE(size, t);
+    TAKE(birth, t);
+    TAKE(death, t);
+    TAKE(seen, t);
+    TAKE(counted, t);
+    TAKE(spare, t);
+    TAKE(queue, MOST_VISITS);
+    TAKE(reader, g);
+    TAKE(within, t);
+#undef TAKE
+    memset(f->reader, 0xff, g * sizeof *f->reader);
+    return true;
+}
+
+bool np_fuser_start(np_fuser *f, np_builder *b, const neap_plan_options *options)
+{
+    *f = (np_fuser){.b = b, .options = options};
+    if (!take_tables(f))
+        return false;
+    start_lives(f);
+    return true;
+}
+
+void np_fuser_free(np_fuser *f)
+{
+    if (f->tables)
+        np_free(f->b->ctx, NEAP_MEM_GRAPH, f->tables, f->table_bytes);
+}
+
+void np_fuse(np_fuser *f, bool streams)
+{
+    if (f->options->without & NEAP_PLAN_NO_FUSION || f->options->max_fusion_size < 2)
+        return;
+    f->streams = streams;
+    merge_along_values(f);
+    if (!(f->options->without & NEAP_PLAN_NO_SIDEWAYS)) {
+        memset(f->reader, 0xff, (f->b->g->n + 1) * sizeof *f->reader);
+        merge_sideways(f);
+    }
+}

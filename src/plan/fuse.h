@@ -1,0 +1,48 @@
+/* fuse.h - tasks to groups: workspace and entry points. See fuse.c, fuse_order.c. */
+#ifndef NP_FUSE_H
+#define NP_FUSE_H
+
+#include "plan/builder.h"
+
+/* A task as an op would be called; data pointers are NULL. */
+typedef struct np_task_call {
+    np_call call;
+    np_operand out, in[NP_GROUP_INPUTS];
+    const np_operand *at[NP_GROUP_INPUTS];
+} np_task_call;
+
+typedef struct np_fuser {
+    np_builder *b;
+    const neap_plan_options *options;
+    bool streams; /* also ops that only run in blocks of rows over all lanes */
+    /* by task; of groups at their representative */
+    np_group_shape *shape;
+    uint32_t *parent, *next, *first, *last; /* next: members, from the representative on */
+    uint32_t *count, *size;
+    bool *within; /* counted with its user */
+    /* the timeline, by position in program order; by task: bytes and life of its value */
+    int64_t *live, *change, peak;
+    uint64_t *bytes;
+    uint32_t *birth, *death; /* death NP_NONE: a tile's only */
+    uint32_t low, high;
+    /* walks */
+    uint32_t *seen, *counted, *queue, *spare, stamp;
+    uint32_t *reader; /* by entry: the last task that reads it */
+    void *tables;
+    size_t table_bytes;
+} np_fuser;
+
+bool np_fuser_start(np_fuser *f, np_builder *b, const neap_plan_options *options);
+/* Merges; `streams`: also what is only worth while to save memory. May be called twice. */
+void np_fuse(np_fuser *f, bool streams);
+void np_fuser_free(np_fuser *f);
+uint32_t np_fuser_group(np_fuser *f, uint32_t task); /* the representative of a task's group */
+/* What the fuser has come to, in an order that runs. */
+bool np_fusion_take(np_fuser *f, np_fusion *out);
+void np_fusion_free(np_builder *b, np_fusion *fusion);
+
+/* Task as a call (at most NP_GROUP_INPUTS inputs); the dimension of its result that is axis j. */
+void np_task_call_init(np_task_call *c, const np_builder *b, uint32_t task);
+int np_task_axis(const np_builder *b, uint32_t task, int axis);
+
+#endif

@@ -1,0 +1,544 @@
+/* group.c - lays out a group's step: its operands and how they are cut, tiles, chains, scratch.
+ *
+ * An axis is a leading dimension that all members share. A tile is `block` indices of the last axis
+ * used (and one of each before it), so it is a run of adjacent elements of every value made here. */
+#include <string.h>
+
+#include "ops/op_table.h"
+#include "plan/emit.h"
+#include "plan/fuse.h"
+
+enum {
+    CHAIN_TILE_BYTES = 32 << 10, /* of all that a chain touches: the first cache */
+    TILE_BYTES = 160 << 10,      /* of other groups: the second */
+    INNER_ELEMENTS = 4096,       /* a row longer than this is cut along one more axis, if it can be */
+    LEAST_PRODUCT_ROWS = 16,     /* a product packs its weights again for each tile */
+    FAR_BYTES = 8 << 20          /* results beyond this are not in a cache when they are read again */
+};
+
+typedef struct group_layout {
+    np_builder *b;
+    const np_fusion *fusion;
+    uint32_t g, *task, n;
+    np_group group;
+    np_group_shape shape;
+    uint32_t first_slot;
+    np_block *tiles; /* by member: lives from making to the last reader inside, in members */
+    bool products;
+} group_layout;
+
+/* ---- members and slots ------------------------------------------------------------------------- */
+
+static bool escapes(const group_layout *l, uint32_t task)
+{
+    const np_builder *b = l->b;
+    bool used = false;
+    if (b->direct[b->tasks[task].entry] != NP_NONE)
+        return true;
+    for (uint32_t k = b->out_first[task]; k < b->out_first[task + 1]; k++) {
+        const np_edge *e = &b->edges[b->out[k]];
+        used |= e->reads;
+        if (e->reads && l->fusion->group[e->to] != l->g)
+            return true;
+    }
+    return !used;
+}
+
+static bool add_slot(group_layout *l, uint32_t operand)
+{
+    np_builder *b = l->b;
+    if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &b->slots, &b->slots_capacity, b->n_slots + 1,
+                 sizeof *b->slots))
+        return false;
+    np_cut *s = &b->slots[b->n_slots++];
+    *s = (np_cut){.operand = operand, .in_tile = b->operands[operand].kind == NP_IN_TILE};
+    memset(s->cut, -1, sizeof s->cut);
+    return true;
+}
+
+/* The slots of the task's inputs; those made in the group are alive until this member. */
+static bool add_input_slots(group_layout *l, uint32_t m)
+{
+    np_builder *b = l->b;
+    const np_todo *t = &b->tasks[l->task[m]];
+    uint32_t n, operand;
+    neap_array *const *in = np_task_inputs(b, t, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!np_emit_input(b, t, i, in[i], &operand) || !add_slot(l, operand))
+            return false;
+        if (b->operands[operand].kind == NP_IN_TILE)
+            l->tiles[b->operands[operand].source].last = m;
+    }
+    return true;
+}
+
+static bool add_result(group_layout *l, uint32_t m, uint32_t slot)
+{
+    np_builder *b = l->b;
+    const np_todo *t = &b->tasks[l->task[m]];
+    np_entry *entry = &b->g->entries[t->entry];
+    uint32_t block, operand;
+    bool ok = escapes(l, l->task[m])
+                  ? np_emit_result(b, entry->array, b->direct[t->entry], &operand, &block)
+                  : np_emit_operand(b, entry->array, NP_IN_TILE, m,
+                                    neap_array_bytes(entry->array), &operand);
+    if (!ok)
+        return false;
+    entry->operand = operand;
+    b->slots[slot].operand = operand;
+    b->slots[slot].in_tile = b->operands[operand].kind == NP_IN_TILE;
+    return true;
+}
+
+static bool add_member(group_layout *l, uint32_t m)
+{
+    np_builder *b = l->b;
+    const np_todo *t = &b->tasks[l->task[m]];
+    neap_array *a = b->g->entries[t->entry].array;
+    uint32_t slot = b->n_slots;
+    if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &b->members, &b->members_capacity, b->n_members + 1,
+                 sizeof *b->members) ||
+        !np_grow(b->ctx, NEAP_MEM_GRAPH, &b->member_array, &b->member_array_capacity,
+                 b->n_members + 1, sizeof *b->member_array))
+        return false;
+    b->member_array[b->n_members] = a;
+    b->members[b->n_members++] =
+        (np_member){.op = a->op, .first_slot = slot, .n_in = a->n_in};
+    l->tiles[m] = (np_block){.first = m, .last = m, .owner = m};
+    l->products |= a->op == &np_op_matmul || a->op == &np_op_addmm;
+    return add_slot(l, 0) && add_input_slots(l, m) && add_result(l, m, slot);
+}
+
+/* ---- axes and tiles ---------------------------------------------------------------------------- */
+
+static np_operand *slot_operand(const group_layout *l, const np_cut *s)
+{
+    return &l->b->operands[s->operand].operand;
+}
+
+static int64_t elements(const np_operand *o)
+{
+    return np_size(o->rank, o->shape);
+}
+
+/* Elements of a result for one index of each of the first n axes. */
+static int64_t inner(const group_layout *l, uint32_t m, int n)
+{
+    const np_builder *b = l->b;
+    int64_t size = elements(slot_operand(l, &b->slots[b->members[l->group.first_member + m].first_slot]));
+    for (int j = 0; j < n; j++)
+        size /= l->shape.extent[j];
+    return size;
+}
+
+/* As few axes as make rows short. */
+static void choose_axes(group_layout *l)
+{
+    int64_t longest = INT64_MAX;
+    int n = 0;
+    while (n < l->shape.n_axes && longest > INNER_ELEMENTS) {
+        n++;
+        longest = 0;
+        for (uint32_t m = 0; m < l->n; m++)
+            longest = inner(l, m, n) > longest ? inner(l, m, n) : longest;
+    }
+    l->group.n_axes = (uint8_t)n;
+    for (uint32_t m = 0; m < l->n; m++)
+        l->group.elements = inner(l, m, 0) > l->group.elements ? inner(l, m, 0) : l->group.elements;
+}
+
+static void cut_slots(group_layout *l)
+{
+    np_builder *b = l->b;
+    np_task_call c;
+    for (uint32_t m = 0; m < l->n; m++) {
+        const np_member *member = &b->members[l->group.first_member + m];
+        np_task_call_init(&c, b, l->task[m]);
+        for (int j = 0; j < l->group.n_axes; j++) {
+            int d = np_task_axis(b, l->task[m], j);
+            b->slots[member->first_slot].cut[j] = (int8_t)d;
+            for (uint32_t i = 0; i < member->n_in; i++)
+                b->slots[member->first_slot + 1 + i].cut[j] = (int8_t)np_op_part(&c.call, d, i);
+        }
+    }
+    const np_member *last = &b->members[l->group.first_member + l->n - 1];
+    const np_cut *s = &b->slots[last->first_slot];
+    l->group.extents_of = s->operand;
+    memcpy(l->group.extent_dim, s->cut, sizeof s->cut);
+}
+
+/* May member m's tile take the place of one that it reads last? */
+static void take_over_tile(group_layout *l, uint32_t m)
+{
+    const np_builder *b = l->b;
+    const np_member *member = &b->members[l->group.first_member + m];
+    const np_cut *s = &b->slots[member->first_slot];
+    const np_operand *out = slot_operand(l, s);
+    for (uint32_t i = 0; s[0].in_tile && i < member->n_in; i++) {
+        const np_plan_operand *o = &b->operands[s[1 + i].operand];
+        uint32_t uses = 0, from = o->source;
+        if (!(member->op->overwrites >> i & 1) || !s[1 + i].in_tile)
+            continue;
+        uint32_t owner = l->tiles[from].owner;
+        for (uint32_t k = 0; k < member->n_in; k++)
+            uses += s[1 + k].in_tile && l->tiles[b->operands[s[1 + k].operand].source].owner == owner;
+        if (uses != 1 || l->tiles[owner].last != m || o->offset != 0 ||
+            l->tiles[owner].bytes != l->tiles[m].bytes || o->operand.rank != out->rank ||
+            memcmp(o->operand.strides, out->strides, out->rank * sizeof out->strides[0]) != 0 ||
+            memcmp(o->operand.shape, out->shape, out->rank * sizeof out->shape[0]) != 0)
+            continue;
+        l->tiles[m].owner = owner;
+        l->tiles[owner].last = l->tiles[m].last;
+        return;
+    }
+}
+
+/* Offsets of the tiles for `block` indices; what they take. */
+static uint64_t place_tiles(group_layout *l, int64_t block)
+{
+    const np_builder *b = l->b;
+    for (uint32_t m = 0; m < l->n; m++) {
+        const np_cut *s = &b->slots[b->members[l->group.first_member + m].first_slot];
+        uint64_t bytes = (uint64_t)(inner(l, m, l->group.n_axes) * block *
+                                    np_element_bytes((neap_dtype)slot_operand(l, s)->dtype));
+        l->tiles[m].bytes = s->in_tile ? (bytes + 63) & ~(uint64_t)63 : 0;
+        l->tiles[m].owner = m;
+    }
+    for (uint32_t m = 0; m < l->n; m++)
+        take_over_tile(l, m);
+    return np_place(b->ctx, l->tiles, l->n);
+}
+
+/* Bytes that one index of the last axis moves through: tiles and what lies outside, each array once. */
+static int64_t row_bytes(group_layout *l, uint64_t tiles)
+{
+    const np_builder *b = l->b;
+    int64_t bytes = (int64_t)tiles;
+    for (uint32_t k = l->first_slot; k < b->n_slots; k++) {
+        const np_cut *s = &b->slots[k];
+        bool seen = s->in_tile || s->cut[l->group.n_axes - 1] < 0;
+        for (uint32_t i = l->first_slot; i < k && !seen && k - l->first_slot < 512; i++)
+            seen = b->slots[i].operand == s->operand;
+        if (seen)
+            continue;
+        const np_operand *o = slot_operand(l, s);
+        int64_t size = elements(o) * np_element_bytes((neap_dtype)o->dtype);
+        for (int j = 0; j < l->group.n_axes; j++)
+            if (s->cut[j] >= 0 && o->shape[s->cut[j]] > 0)
+                size /= o->shape[s->cut[j]];
+        bytes += size;
+    }
+    return bytes;
+}
+
+static int64_t clamp(int64_t x, int64_t low, int64_t high)
+{
+    x = x < high ? x : high;
+    return x > low ? x : low;
+}
+
+static bool choose_block(group_layout *l, bool only_chains)
+{
+    const int last = l->group.n_axes - 1;
+    const int64_t extent = l->shape.extent[last];
+    int64_t outer = 1, folded = 1, block;
+    for (int j = 0; j < last; j++)
+        outer *= l->shape.extent[j];
+    for (int j = last + 1; j < l->shape.n_axes; j++)
+        folded *= l->shape.extent[j];
+    if (l->shape.heavy) {
+        l->group.streamed = true;
+        block = clamp(l->fusion->block_rows / folded, 1, extent);
+    } else {
+        uint64_t tiles = place_tiles(l, 1);
+        if (tiles == UINT64_MAX)
+            return false;
+        int64_t lanes = np_pool_lanes(l->b->ctx->pool);
+        int64_t room = (only_chains ? CHAIN_TILE_BYTES : TILE_BYTES) / (row_bytes(l, tiles) + 1);
+        block = clamp(room, 1, extent * outer / (4 * lanes));
+        if (l->products && block < LEAST_PRODUCT_ROWS)
+            block = LEAST_PRODUCT_ROWS;
+        block = block >= 64 ? block & ~(int64_t)63 : block >= 16 ? block & ~(int64_t)15 : block;
+        block = clamp(block, 1, extent);
+    }
+    l->group.block = block;
+    l->group.tile_bytes = place_tiles(l, block);
+    return l->group.tile_bytes != UINT64_MAX;
+}
+
+static void set_tiles(group_layout *l)
+{
+    np_builder *b = l->b;
+    for (uint32_t k = l->first_slot; k < b->n_slots; k++) {
+        np_cut *s = &b->slots[k];
+        const np_plan_operand *o = &b->operands[s->operand];
+        if (s->in_tile)
+            s->tile_at = (int64_t)l->tiles[o->source].offset + o->offset;
+    }
+}
+
+/* ---- chains ------------------------------------------------------------------------------------ */
+
+/* How an operand's elements lie for one index of the axes: adjacent, or one for all. */
+typedef enum lie { ADJACENT, ONE, OTHERWISE } lie;
+
+static lie how_it_lies(const group_layout *l, const np_cut *s, int64_t inner_elements)
+{
+    const np_operand *o = slot_operand(l, s);
+    int64_t next = 1, count = 1;
+    bool zero = true, dense = true;
+    for (int d = o->rank - 1; d >= 0; d--) {
+        bool axis = false;
+        for (int j = 0; j < l->group.n_axes; j++)
+            axis |= s->cut[j] == d;
+        if (axis || o->shape[d] == 1)
+            continue;
+        zero &= o->strides[d] == 0;
+        dense &= o->strides[d] == next;
+        next *= o->shape[d];
+        count *= o->shape[d];
+    }
+    if (count == inner_elements && dense)
+        return ADJACENT;
+    return zero ? ONE : OTHERWISE;
+}
+
+static int64_t row_stride(const group_layout *l, const np_cut *s)
+{
+    int d = s->cut[l->group.n_axes - 1];
+    const np_operand *o = slot_operand(l, s);
+    return d < 0 ? 0 : o->strides[d] * np_element_bytes((neap_dtype)o->dtype);
+}
+
+/* One place of a chain for a slot; false if it does not lie so that a chain can use it. */
+static bool source_of(const group_layout *l, uint32_t slot, int64_t inner_elements, np_chain_source *out)
+{
+    const np_cut *s = &l->b->slots[slot];
+    const np_operand *o = slot_operand(l, s);
+    const int32_t size = (int32_t)np_element_bytes((neap_dtype)o->dtype);
+    lie how = how_it_lies(l, s, inner_elements);
+    *out = (np_chain_source){.slot = slot, .size = size, .row = row_stride(l, s), .one = how == ONE};
+    if (inner_elements == 1 && out->row == size) /* elements of a column that is adjacent */
+        out->one = false;
+    else if (inner_elements == 1 && out->row == 0)
+        out->one = true;
+    else if (inner_elements == 1)
+        return false;
+    return how != OTHERWISE;
+}
+
+/* Can member m be part of a chain, and with what? */
+static bool chainable(const group_layout *l, uint32_t m, np_chain_op *op)
+{
+    const np_builder *b = l->b;
+    const np_member *member = &b->members[l->group.first_member + m];
+    if (!member->op->chain || !(member->op->flags & NP_OP_ELEMENTWISE) || l->group.streamed)
+        return false;
+    const np_operand *at[NP_GROUP_INPUTS];
+    for (uint32_t i = 0; i < member->n_in; i++)
+        at[i] = slot_operand(l, &b->slots[member->first_slot + 1 + i]);
+    np_call call = {.ctx = b->ctx, .op = member->op,
+                    .attr = b->member_array[l->group.first_member + m]->attr, .n_in = member->n_in,
+                    .in = at, .out = slot_operand(l, &b->slots[member->first_slot])};
+    *op = (np_chain_op){0};
+    if (!member->op->chain(&call, op))
+        return false;
+    int64_t in = inner(l, m, l->group.n_axes);
+    np_chain_source source;
+    for (uint32_t i = 0; i <= member->n_in; i++)
+        if (!source_of(l, member->first_slot + i, in, &source) || (i == 0 && source.one && in != 1))
+            return false;
+    return true;
+}
+
+/* The chain's place for a slot: one that is there, or a new one. */
+static bool add_place(group_layout *l, np_member *head, uint32_t slot, int64_t in, uint16_t *place)
+{
+    np_builder *b = l->b;
+    np_chain_source s;
+    source_of(l, slot, in, &s);
+    for (uint32_t i = 0; i < head->n_places; i++) {
+        const np_chain_source *p = &b->chain_places[head->first_place + i];
+        const np_cut *x = &b->slots[p->slot], *y = &b->slots[slot];
+        if (x->operand == y->operand && p->one == s.one && p->row == s.row &&
+            !memcmp(x->cut, y->cut, sizeof x->cut)) {
+            *place = (uint16_t)i;
+            return true;
+        }
+    }
+    if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &b->chain_places, &b->chain_places_capacity,
+                 b->n_chain_places + 1, sizeof *b->chain_places))
+        return false;
+    b->chain_places[b->n_chain_places++] = s;
+    *place = (uint16_t)head->n_places++;
+    return true;
+}
+
+static bool read_inside(const group_layout *l, uint32_t task)
+{
+    const np_builder *b = l->b;
+    for (uint32_t k = b->out_first[task]; k < b->out_first[task + 1]; k++)
+        if (l->fusion->group[b->edges[b->out[k]].to] == l->g)
+            return true;
+    return false;
+}
+
+static bool add_chain_op(group_layout *l, uint32_t head_at, uint32_t m, np_chain_op op)
+{
+    np_builder *b = l->b;
+    np_member *head = &b->members[l->group.first_member + head_at];
+    const np_member *member = &b->members[l->group.first_member + m];
+    int64_t in = inner(l, m, l->group.n_axes);
+    if (!add_place(l, head, member->first_slot, in, &op.out))
+        return false;
+    for (uint32_t i = 0; i < member->n_in; i++)
+        if (!add_place(l, head, member->first_slot + 1 + i, in, &op.in[i]))
+            return false;
+    const np_cut *s = &b->slots[member->first_slot];
+    const np_plan_operand *o = &b->operands[s->operand];
+    op.far = !s->in_tile && o->storage_bytes >= FAR_BYTES && !read_inside(l, l->task[m]);
+    if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &b->chain_ops, &b->chain_ops_capacity, b->n_chain_ops + 1,
+                 sizeof *b->chain_ops))
+        return false;
+    b->chain_ops[b->n_chain_ops++] = op;
+    head->n_chain++;
+    return true;
+}
+
+/* A result that only the next op reads, once, never leaves the registers. */
+static void mark_passed(group_layout *l, const np_member *head, uint32_t head_at)
+{
+    np_builder *b = l->b;
+    for (uint32_t i = 0; i + 1 < head->n_chain; i++) {
+        const np_cut *s = &b->slots[b->members[l->group.first_member + head_at + i].first_slot];
+        np_chain_op *op = &b->chain_ops[head->first_op + i];
+        const np_chain_op *next = op + 1;
+        uint32_t task = l->task[head_at + i];
+        bool reads = next->in[0] == op->out || next->in[1] == op->out || next->in[2] == op->out;
+        op->passed = s->in_tile && reads && b->out_first[task] + 1 == b->out_first[task + 1];
+    }
+}
+
+/* A tile is one row where everything is adjacent from row to row, or one element for all. */
+static void flatten(group_layout *l, np_member *head, int64_t in)
+{
+    np_builder *b = l->b;
+    head->flat = true;
+    for (uint32_t i = 0; i < head->n_places; i++) {
+        const np_chain_source *p = &b->chain_places[head->first_place + i];
+        head->flat &= p->row == (p->one ? 0 : in * p->size);
+    }
+}
+
+static bool find_chains(group_layout *l)
+{
+    np_builder *b = l->b;
+    np_chain_op op;
+    for (uint32_t m = 0, end; m < l->n; m = end) {
+        np_member *head = &b->members[l->group.first_member + m];
+        const int64_t in = inner(l, m, l->group.n_axes);
+        head->first_op = b->n_chain_ops;
+        head->first_place = b->n_chain_places;
+        for (end = m; end < l->n && inner(l, end, l->group.n_axes) == in && chainable(l, end, &op);
+             end++)
+            if (!add_chain_op(l, m, end, op))
+                return false;
+        mark_passed(l, head, m);
+        flatten(l, head, in);
+        end += end == m;
+    }
+    return true;
+}
+
+/* ---- scratch ----------------------------------------------------------------------------------- */
+
+static uint64_t member_scratch(const group_layout *l, const np_member *member, const void *attr,
+                               int64_t block)
+{
+    const np_builder *b = l->b;
+    np_operand part[1 + NP_GROUP_INPUTS];
+    const np_operand *at[NP_GROUP_INPUTS];
+    for (uint32_t i = 0; i <= member->n_in; i++) {
+        const np_cut *s = &b->slots[member->first_slot + i];
+        part[i] = *slot_operand(l, s);
+        for (int j = 0; j < l->group.n_axes; j++)
+            if (s->cut[j] >= 0)
+                part[i].shape[s->cut[j]] = j + 1 < l->group.n_axes ? 1 : block;
+        if (i)
+            at[i - 1] = &part[i];
+    }
+    np_call call = {.ctx = b->ctx, .pool = l->group.streamed ? b->ctx->pool : NULL,
+                    .op = member->op, .attr = attr, .n_in = member->n_in, .in = at, .out = &part[0]};
+    return member->op->scratch(&call);
+}
+
+static void find_scratch(group_layout *l)
+{
+    np_builder *b = l->b;
+    uint64_t work = 0, places = 0;
+    const int64_t extent = l->shape.extent[l->group.n_axes - 1], tail = extent % l->group.block;
+    for (uint32_t m = 0; m < l->n; m++) {
+        const np_member *member = &b->members[l->group.first_member + m];
+        const void *attr = b->member_array[l->group.first_member + m]->attr;
+        places += member->n_chain ? member->n_places : 0;
+        for (int part = 0; member->op->scratch && part < 2; part++) {
+            int64_t rows = part ? tail : l->group.block;
+            uint64_t bytes = rows ? member_scratch(l, member, attr, rows) : 0;
+            work = bytes > work ? bytes : work;
+        }
+    }
+    l->group.work_bytes = (work + 63) & ~(uint64_t)63;
+    l->group.lane_bytes = l->group.tile_bytes + l->group.work_bytes +
+                          ((places * sizeof(np_chain_place) + 63) & ~(uint64_t)63);
+}
+
+/* ---- all of it --------------------------------------------------------------------------------- */
+
+static bool only_chains(const group_layout *l)
+{
+    for (uint32_t m = 0; m < l->n; m++)
+        if (!l->b->members[l->group.first_member + m].op->chain)
+            return false;
+    return true;
+}
+
+static bool lay_out(group_layout *l)
+{
+    np_builder *b = l->b;
+    for (uint32_t m = 0; m < l->n; m++)
+        if (!add_member(l, m))
+            return false;
+    choose_axes(l);
+    cut_slots(l);
+    if (!choose_block(l, only_chains(l)))
+        return false;
+    set_tiles(l);
+    if (!find_chains(l))
+        return false;
+    find_scratch(l);
+    return np_grow(b->ctx, NEAP_MEM_GRAPH, &b->groups, &b->groups_capacity, b->n_groups + 1,
+                   sizeof *b->groups);
+}
+
+bool np_emit_group(np_builder *b, const np_fusion *fusion, uint32_t g)
+{
+    group_layout l = {.b = b, .fusion = fusion, .g = g, .shape = fusion->shape[g],
+                      .task = fusion->task + fusion->first[g],
+                      .n = fusion->first[g + 1] - fusion->first[g], .first_slot = b->n_slots};
+    l.group.first_member = b->n_members;
+    l.group.n_members = l.n;
+    l.tiles = np_calloc(b->ctx, NEAP_MEM_GRAPH, l.n * sizeof *l.tiles);
+    bool ok = l.tiles && lay_out(&l);
+    if (l.tiles)
+        np_free(b->ctx, NEAP_MEM_GRAPH, l.tiles, l.n * sizeof *l.tiles);
+    if (!ok)
+        return false;
+    const np_member *last = &b->members[l.group.first_member + l.n - 1];
+    np_raw_step s = {.op = last->op, .array = b->member_array[l.group.first_member + l.n - 1],
+                     .first_input = b->n_inputs, .out = b->slots[last->first_slot].operand,
+                     .block = NP_NONE, .scratch = NP_NONE, .group = b->n_groups};
+    b->groups[b->n_groups++] = l.group;
+    const uint64_t lanes = l.group.streamed ? 1 : (uint64_t)np_pool_lanes(b->ctx->pool);
+    return (l.group.lane_bytes == 0 || np_emit_block(b, l.group.lane_bytes * lanes, true, &s.scratch)) &&
+           np_emit_step(b, &s);
+}
