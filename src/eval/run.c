@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "eval/arena.h"
-#include "eval/group.h"
+#include "eval/tiles.h"
 
 static uint64_t state_need(const neap_plan *p, neap_state *const *states)
 {

@@ -1,9 +1,9 @@
-/* group.c - runs a group's step: its members over one tile after the other.
+/* tiles.c - runs a group's step: its members over one tile after the other.
  *
  * Tiles are shared out to the lanes, each with its own memory for what lives in a tile; a streamed
  * group takes its blocks one after the other and gives each member all lanes. Operands are narrowed
  * to the tile: pointers moved, extents cut, everything else as in the whole. */
-#include "eval/group.h"
+#include "eval/tiles.h"
 
 #include <stdatomic.h>
 

@@ -1,6 +1,6 @@
-/* group.h - running a step that is a group of ops. */
-#ifndef NP_EVAL_GROUP_H
-#define NP_EVAL_GROUP_H
+/* tiles.h - running a step that is a group of ops. */
+#ifndef NP_TILES_H
+#define NP_TILES_H
 
 #include "plan/plan.h"
 
