@@ -100,7 +100,9 @@ bool np_host(np_builder *b);
 
 /* ---- pack.c ------------------------------------------------------------------------------------- */
 
-/* Bytes alive at each step: the largest, where, and the scratch there. */
+/* Bytes of the arena alive at each step (n_steps + 1 numbers). */
+void np_find_live(const np_builder *b, int64_t *live);
+/* The largest of them, where, and the scratch there. */
 bool np_find_peak(np_builder *b, neap_plan_info *info);
 /* The tables as a plan in one block; NULL: no memory. */
 neap_plan *np_pack(np_builder *b, bool object, int64_t merged);

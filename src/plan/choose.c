@@ -1,19 +1,33 @@
 /* choose.c - of several whole plans the one to run.
  *
- * Each candidate is emitted, hosted and placed, so what is compared is the arena that a run takes.
- * The plan that is chosen never needs more than the unfused program order. */
+ * A candidate is a way to fuse, stream and order the tasks. Each is emitted, hosted and placed, so
+ * what is compared is the arena that a run takes. Without a budget: the smallest arena of those that
+ * cost no time, so never more than the unfused program order; the most fused one if several are
+ * equal. Under a budget that this does not meet: of all that meet it the fastest. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "plan/emit.h"
 #include "plan/fuse.h"
 
+enum { MOST_CANDIDATES = 48, MOST_REPAIRS = 12 };
+
+typedef struct candidate {
+    char text[56];
+    uint64_t arena; /* whole pages */
+    double seconds;
+} candidate;
+
 typedef struct chooser {
     np_builder *b;
+    np_fuser f;
     neap_plan_options options;
-    np_fusion best, last; /* last: what the builder holds */
-    uint64_t best_arena;
+    uint64_t budget, outputs; /* budget UINT64_MAX: none */
+    np_fusion best;
+    uint32_t best_at, n;
     bool have_best;
+    candidate all[MOST_CANDIDATES];
 } chooser;
 
 /* Blocks that no machine can hold would overflow offsets. */
@@ -31,7 +45,7 @@ static bool addressable(np_builder *b)
     return true;
 }
 
-/* The arena of a fusion's plan; UINT64_MAX: no memory, or not addressable. */
+/* The arena of a fusion's plan, unrounded; UINT64_MAX: no memory, or not addressable. */
 static uint64_t arena_of(np_builder *b, const np_fusion *fusion)
 {
     if (!np_builder_emit(b, fusion) || !addressable(b) || !np_host(b))
@@ -39,62 +53,179 @@ static uint64_t arena_of(np_builder *b, const np_fusion *fusion)
     return np_place(b->ctx, b->blocks, b->n_blocks);
 }
 
-/* Takes the fuser's state as a candidate; keeps it if it is better than the best so far. */
-static bool consider(chooser *c, np_fuser *f)
+static uint64_t pages(uint64_t arena)
 {
-    np_fusion fusion;
-    if (!np_fusion_take(f, &fusion))
-        return false;
-    uint64_t arena = arena_of(c->b, &fusion);
-    bool ok = arena != UINT64_MAX;
-    if (ok && (!c->have_best || np_pages(arena) <= np_pages(c->best_arena))) {
-        if (c->have_best)
-            np_fusion_free(c->b, &c->best);
-        c->best = fusion;
-        c->best_arena = arena;
+    return arena ? np_pages(arena) : 0;
+}
+
+/* ---- keeping the best -------------------------------------------------------------------------- */
+
+static bool fits(const chooser *c, const candidate *k)
+{
+    return c->budget != UINT64_MAX && k->arena + c->outputs <= c->budget;
+}
+
+static bool better(const chooser *c, const candidate *k, const candidate *than)
+{
+    if (fits(c, k) != fits(c, than))
+        return fits(c, k);
+    if (fits(c, k) && k->seconds != than->seconds)
+        return k->seconds < than->seconds;
+    return k->arena < than->arena || (k->arena == than->arena && k->seconds <= than->seconds);
+}
+
+/* Takes the fusion over, as the best or to free it. The builder holds its steps. */
+static void keep(chooser *c, np_fusion *fusion, uint64_t arena, const char *text)
+{
+    candidate k = {.arena = pages(arena), .seconds = np_plan_seconds(c->b)};
+    snprintf(k.text, sizeof k.text, "%s", text);
+    bool take = !c->have_best || better(c, &k, &c->all[c->best_at]);
+    if (c->n == MOST_CANDIDATES)
+        take = false;
+    else
+        c->all[c->n++] = k;
+    if (take && c->have_best)
+        np_fusion_free(c->b, &c->best);
+    if (take) {
+        c->best = *fusion;
+        c->best_at = c->n - 1;
         c->have_best = true;
     } else {
-        np_fusion_free(c->b, &fusion);
+        np_fusion_free(c->b, fusion);
     }
-    return ok;
+}
+
+/* ---- candidates -------------------------------------------------------------------------------- */
+
+/* Groups that run where more than `limit` bytes are alive are barred; false: there is none. */
+static bool bar_groups(chooser *c, const np_fusion *fusion, uint64_t limit, bool *barred)
+{
+    const np_builder *b = c->b;
+    size_t bytes = ((size_t)b->n_steps + 1) * sizeof(int64_t);
+    int64_t *live = np_alloc(b->ctx, NEAP_MEM_GRAPH, bytes);
+    if (!live)
+        return false;
+    np_find_live(b, live);
+    *barred = false;
+    for (uint32_t s = 0; s < b->n_steps; s++) {
+        uint32_t g = fusion->order[s];
+        if ((uint64_t)live[s] <= limit || fusion->first[g + 1] - fusion->first[g] < 2)
+            continue;
+        np_fuser_bar(&c->f, fusion, g);
+        *barred = true;
+    }
+    np_free(b->ctx, NEAP_MEM_GRAPH, live, bytes);
+    return true;
+}
+
+/* Fuses, and splits the groups again that raise the arena above `limit`. */
+static bool try_fusion(chooser *c, bool sideways, int64_t rows, uint64_t limit, const char *text)
+{
+    bool barred = true;
+    for (int round = 0; barred; round++) {
+        np_fusion fusion;
+        np_fuser_reset(&c->f);
+        np_fuse(&c->f, sideways, rows > 0);
+        if (!np_fusion_take(&c->f, &fusion))
+            return false;
+        fusion.block_rows = rows;
+        uint64_t arena = arena_of(c->b, &fusion);
+        barred = false;
+        bool ok = arena != UINT64_MAX;
+        if (ok && pages(arena) > limit && round < MOST_REPAIRS)
+            ok = bar_groups(c, &fusion, limit, &barred);
+        if (!ok || barred) {
+            np_fusion_free(c->b, &fusion);
+            if (!ok)
+                return false;
+            continue;
+        }
+        keep(c, &fusion, arena, text);
+    }
+    return true;
+}
+
+static bool try_unfused(chooser *c)
+{
+    np_fusion fusion;
+    if (!np_fusion_take(&c->f, &fusion))
+        return false;
+    uint64_t arena = arena_of(c->b, &fusion);
+    if (arena == UINT64_MAX) {
+        np_fusion_free(c->b, &fusion);
+        return false;
+    }
+    for (uint32_t i = 0; i < c->b->n_outputs; i++)
+        c->outputs += np_pages(c->b->output_bytes[i]);
+    keep(c, &fusion, arena, "each op a step, in program order");
+    return true;
+}
+
+/* What costs no time: fusion. */
+static bool try_free(chooser *c)
+{
+    const unsigned without = c->options.without;
+    if (!try_unfused(c))
+        return false;
+    if (without & NEAP_PLAN_NO_FUSION || c->options.max_fusion_size < 2)
+        return true;
+    if (!try_fusion(c, false, 0, c->all[c->best_at].arena, "ops fused along their values"))
+        return false;
+    return without & NEAP_PLAN_NO_SIDEWAYS ||
+           try_fusion(c, true, 0, c->all[c->best_at].arena, "and beside each other");
+}
+
+/* What costs time: blocks of rows, the longest first. */
+static bool try_dear(chooser *c)
+{
+    static const int64_t rows[] = {1024, 512, 256, 128, 64};
+    const unsigned without = c->options.without;
+    if (without & NEAP_PLAN_NO_STREAMING)
+        return true;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[56];
+        snprintf(text, sizeof text, "row streaming by %d rows", (int)rows[i]);
+        if (!try_fusion(c, !(without & NEAP_PLAN_NO_SIDEWAYS), rows[i], UINT64_MAX, text))
+            return false;
+    }
+    return true;
+}
+
+/* ---- choosing ---------------------------------------------------------------------------------- */
+
+static void tell(const chooser *c)
+{
+    for (uint32_t i = 0; c->options.explain && i < c->n; i++) {
+        neap_plan_event e = {.kind = NEAP_PLAN_EVENT_CANDIDATE, .text = c->all[i].text, .a = "",
+                             .b = "", .peak_bytes = c->all[i].arena + c->outputs,
+                             .seconds = c->all[i].seconds, .chosen = i == c->best_at};
+        c->options.explain(c->options.user, &e);
+    }
+}
+
+static uint64_t least_arena(const chooser *c)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < c->n; i++)
+        least = c->all[i].arena < least ? c->all[i].arena : least;
+    return least;
 }
 
 static bool choose(chooser *c)
 {
-    np_fuser f;
-    bool ok = np_fuser_start(&f, c->b, &c->options) && consider(c, &f);
-    if (ok) {
-        np_fuse(&f, false);
-        ok = consider(c, &f);
-    }
-    np_fuser_free(&f);
-    return ok;
-}
-
-neap_status np_plan_build(np_graph *g, bool object, neap_plan **out)
-{
-    double t0 = np_seconds();
-    np_builder b = {.ctx = g->ctx, .g = g};
-    chooser c = {.b = &b, .options = np_plan_options_of(g->ctx)};
-    neap_plan *p = NULL;
-    int64_t merged = 0;
-    bool ok = np_graph_simplify(g, &merged) == NEAP_OK && np_builder_start(&b) && choose(&c);
-    uint64_t arena = ok ? arena_of(&b, &c.best) : UINT64_MAX;
-    neap_plan_info peak = {0};
-    if (arena != UINT64_MAX && np_find_peak(&b, &peak))
-        p = np_pack(&b, object, merged);
-    if (c.have_best)
-        np_fusion_free(&b, &c.best);
-    np_builder_free(&b);
-    if (!p)
-        return g->ctx->status != NEAP_OK ? g->ctx->status : NEAP_ENOMEM;
-    p->info.arena_bytes = arena;
-    p->info.largest_live_bytes = peak.largest_live_bytes;
-    p->info.peak_step = peak.peak_step;
-    p->info.scratch_bytes = peak.scratch_bytes;
-    p->info.peak_bytes = (arena ? np_pages(arena) : 0) + p->info.output_bytes;
-    p->info.fused_groups = p->n_groups;
-    p->info.plan_seconds = np_seconds() - t0;
-    *out = p;
-    return NEAP_OK;
+    if (!np_fuser_start(&c->f, c->b, &c->options))
+        return false;
+    bool ok = try_free(c);
+    bool dear = c->options.without & NEAP_PLAN_LOW_MEMORY || c->options.explain ||
+                (c->budget != UINT64_MAX && !fits(c, &c->all[c->best_at]));
+    if (!ok || !dear)
+        return ok;
+    const uint32_t free_best = c->best_at;
+    np_fusion kept = c->best;
+    bool only_told = !(c->options.without & NEAP_PLAN_LOW_MEMORY) &&
+                     (c->budget == UINT64_MAX || fits(c, &c->all[c->best_at]));
+    (void)free_best;
+    (void)kept;
+    (void)only_told;
+    return try_dear(c);
 }

@@ -19,4 +19,9 @@ bool np_emit_group(np_builder *b, const np_fusion *fusion, uint32_t group);
 /* Results of steps take over the bytes of inputs that end there. */
 void np_take_over(np_builder *b);
 
+/* ---- cost.c ------------------------------------------------------------------------------------- */
+
+double np_step_seconds(const np_builder *b, const np_raw_step *s);
+double np_plan_seconds(const np_builder *b); /* of all steps */
+
 #endif

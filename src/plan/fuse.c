@@ -80,7 +80,7 @@ static void find_shape(np_fuser *f, uint32_t task)
     np_task_inputs(b, t, &n);
     *s = (np_group_shape){0};
     const np_op *op = np_task_op(b, t);
-    if (t->phase != NP_RUN || n > NP_GROUP_INPUTS || n == 0 || (op->flags & NP_OP_EFFECT) ||
+    if (f->barred[task] || t->phase != NP_RUN || n > NP_GROUP_INPUTS || n == 0 || (op->flags & NP_OP_EFFECT) ||
         (!op->part && !(op->flags & NP_OP_ELEMENTWISE)) || np_size(a->rank, a->shape) == 0)
         return;
     np_task_call c;
@@ -448,7 +448,7 @@ static bool take_tables(np_fuser *f)
 {
     const size_t t = f->b->n_tasks + 1, g = f->b->g->n + 1;
     f->table_bytes = t * (2 * sizeof(int64_t) + sizeof(uint64_t) + sizeof(np_group_shape)) +
-                     (11 * t + MOST_VISITS + g) * sizeof(uint32_t) + t;
+                     (11 * t + MOST_VISITS + g) * sizeof(uint32_t) + 2 * t;
     uint8_t *p = f->tables = np_calloc(f->b->ctx, NEAP_MEM_GRAPH, f->table_bytes);
     if (!p)
         return false;
@@ -471,9 +471,24 @@ static bool take_tables(np_fuser *f)
     TAKE(queue, MOST_VISITS);
     TAKE(reader, g);
     TAKE(within, t);
+    TAKE(barred, t);
 #undef TAKE
-    memset(f->reader, 0xff, g * sizeof *f->reader);
     return true;
+}
+
+void np_fuser_reset(np_fuser *f)
+{
+    const size_t t = f->b->n_tasks + 1;
+    memset(f->live, 0, t * sizeof *f->live);
+    memset(f->within, 0, t * sizeof *f->within);
+    f->peak = 0;
+    start_lives(f);
+}
+
+void np_fuser_bar(np_fuser *f, const np_fusion *fusion, uint32_t group)
+{
+    for (uint32_t i = fusion->first[group]; i < fusion->first[group + 1]; i++)
+        f->barred[fusion->task[i]] = true;
 }
 
 bool np_fuser_start(np_fuser *f, np_builder *b, const neap_plan_options *options)
@@ -481,7 +496,7 @@ bool np_fuser_start(np_fuser *f, np_builder *b, const neap_plan_options *options
     *f = (np_fuser){.b = b, .options = options};
     if (!take_tables(f))
         return false;
-    start_lives(f);
+    np_fuser_reset(f);
     return true;
 }
 
@@ -491,14 +506,12 @@ void np_fuser_free(np_fuser *f)
         np_free(f->b->ctx, NEAP_MEM_GRAPH, f->tables, f->table_bytes);
 }
 
-void np_fuse(np_fuser *f, bool streams)
+void np_fuse(np_fuser *f, bool sideways, bool streams)
 {
-    if (f->options->without & NEAP_PLAN_NO_FUSION || f->options->max_fusion_size < 2)
-        return;
     f->streams = streams;
     merge_along_values(f);
-    if (!(f->options->without & NEAP_PLAN_NO_SIDEWAYS)) {
-        memset(f->reader, 0xff, (f->b->g->n + 1) * sizeof *f->reader);
-        merge_sideways(f);
-    }
+    if (!sideways)
+        return;
+    memset(f->reader, 0xff, (f->b->g->n + 1) * sizeof *f->reader);
+    merge_sideways(f);
 }

@@ -20,6 +20,7 @@ typedef struct np_fuser {
     uint32_t *parent, *next, *first, *last; /* next: members, from the representative on */
     uint32_t *count, *size;
     bool *within; /* counted with its user */
+    bool *barred; /* stays alone */
     /* the timeline, by position in program order; by task: bytes and life of its value */
     int64_t *live, *change, peak;
     uint64_t *bytes;
@@ -33,8 +34,13 @@ typedef struct np_fuser {
 } np_fuser;
 
 bool np_fuser_start(np_fuser *f, np_builder *b, const neap_plan_options *options);
-/* Merges; `streams`: also what is only worth while to save memory. May be called twice. */
-void np_fuse(np_fuser *f, bool streams);
+/* Each task a group of its own again. */
+void np_fuser_reset(np_fuser *f);
+/* The group's tasks stay alone from the next reset on. */
+void np_fuser_bar(np_fuser *f, const np_fusion *fusion, uint32_t group);
+/* Merges; sideways: also what only reads the same values; streams: also ops that run in blocks of rows
+ * over all lanes, which costs time and saves memory. */
+void np_fuse(np_fuser *f, bool sideways, bool streams);
 void np_fuser_free(np_fuser *f);
 uint32_t np_fuser_group(np_fuser *f, uint32_t task); /* the representative of a task's group */
 /* What the fuser has come to, in an order that runs. */

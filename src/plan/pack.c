@@ -133,13 +133,9 @@ static void fill_lists(const np_builder *b, neap_plan *p)
     copy_table(p->output_root, b->output_root, b->n_outputs, sizeof *p->output_root);
 }
 
-/* Bytes alive at each step: the largest, where, and the scratch there. */
-bool np_find_peak(np_builder *b, neap_plan_info *info)
+void np_find_live(const np_builder *b, int64_t *live)
 {
-    size_t bytes = ((size_t)b->n_steps + 1) * sizeof(int64_t);
-    int64_t *live = np_calloc(b->ctx, NEAP_MEM_GRAPH, bytes);
-    if (!live)
-        return false;
+    memset(live, 0, ((size_t)b->n_steps + 1) * sizeof *live);
     for (uint32_t i = 0; i < b->n_blocks; i++) {
         const np_block *k = &b->blocks[i];
         if (k->owner == i && !k->hosted) {
@@ -147,15 +143,23 @@ bool np_find_peak(np_builder *b, neap_plan_info *info)
             live[k->last + 1] -= (int64_t)k->bytes;
         }
     }
-    int64_t now = 0;
+    for (uint32_t s = 1; s < b->n_steps; s++)
+        live[s] += live[s - 1];
+}
+
+bool np_find_peak(np_builder *b, neap_plan_info *info)
+{
+    size_t bytes = ((size_t)b->n_steps + 1) * sizeof(int64_t);
+    int64_t *live = np_alloc(b->ctx, NEAP_MEM_GRAPH, bytes);
+    if (!live)
+        return false;
+    np_find_live(b, live);
     info->peak_step = 0;
-    for (uint32_t s = 0; s < b->n_steps; s++) {
-        now += live[s];
-        if ((uint64_t)now > info->largest_live_bytes) {
-            info->largest_live_bytes = (uint64_t)now;
+    for (uint32_t s = 0; s < b->n_steps; s++)
+        if ((uint64_t)live[s] > info->largest_live_bytes) {
+            info->largest_live_bytes = (uint64_t)live[s];
             info->peak_step = s;
         }
-    }
     np_free(b->ctx, NEAP_MEM_GRAPH, live, bytes);
     if (b->n_steps && b->steps[info->peak_step].scratch != NP_NONE)
         info->scratch_bytes = b->blocks[b->steps[info->peak_step].scratch].bytes;
