@@ -26,7 +26,7 @@ typedef struct chooser {
     uint64_t budget, outputs; /* budget UINT64_MAX: none */
     np_fusion best;
     uint32_t best_at, n;
-    bool have_best;
+    bool have_best, least_known, frozen; /* frozen: candidates are only told of */
     candidate all[MOST_CANDIDATES];
 } chooser;
 
@@ -79,7 +79,7 @@ static void keep(chooser *c, np_fusion *fusion, uint64_t arena, const char *text
 {
     candidate k = {.arena = pages(arena), .seconds = np_plan_seconds(c->b)};
     snprintf(k.text, sizeof k.text, "%s", text);
-    bool take = !c->have_best || better(c, &k, &c->all[c->best_at]);
+    bool take = !c->frozen && (!c->have_best || better(c, &k, &c->all[c->best_at]));
     if (c->n == MOST_CANDIDATES)
         take = false;
     else
@@ -211,21 +211,78 @@ static uint64_t least_arena(const chooser *c)
     return least;
 }
 
+/* Without a need, dear candidates are only told of. */
 static bool choose(chooser *c)
 {
     if (!np_fuser_start(&c->f, c->b, &c->options))
         return false;
     bool ok = try_free(c);
-    bool dear = c->options.without & NEAP_PLAN_LOW_MEMORY || c->options.explain ||
-                (c->budget != UINT64_MAX && !fits(c, &c->all[c->best_at]));
-    if (!ok || !dear)
-        return ok;
-    const uint32_t free_best = c->best_at;
-    np_fusion kept = c->best;
-    bool only_told = !(c->options.without & NEAP_PLAN_LOW_MEMORY) &&
-                     (c->budget == UINT64_MAX || fits(c, &c->all[c->best_at]));
-    (void)free_best;
-    (void)kept;
-    (void)only_told;
-    return try_dear(c);
+    bool needed = c->options.without & NEAP_PLAN_LOW_MEMORY ||
+                  (ok && c->budget != UINT64_MAX && !fits(c, &c->all[c->best_at]));
+    c->frozen = !needed;
+    c->least_known = needed || c->options.explain || c->options.budget;
+    if (ok && c->least_known)
+        ok = try_dear(c);
+    np_fuser_free(&c->f);
+    return ok;
+}
+
+static bool refused(const chooser *c)
+{
+    uint64_t least = least_arena(c) + c->outputs;
+    if (!c->options.budget || least <= c->budget)
+        return false;
+    np_fail(c->b->ctx, NEAP_ENOMEM,
+            "needs at least %llu bytes for activations, scratch and results, the budget is %llu",
+            (unsigned long long)least, (unsigned long long)c->budget);
+    return true;
+}
+
+static void describe(const chooser *c, neap_plan *p, uint64_t arena, const neap_plan_info *peak)
+{
+    neap_plan_info *i = &p->info;
+    i->arena_bytes = arena;
+    i->largest_live_bytes = peak->largest_live_bytes;
+    i->peak_step = peak->peak_step;
+    i->scratch_bytes = peak->scratch_bytes;
+    i->peak_bytes = pages(arena) + i->output_bytes;
+    i->predicted_seconds = c->all[c->best_at].seconds;
+    i->least_bytes = c->least_known ? least_arena(c) + c->outputs : 0;
+    for (uint32_t g = 0; g < p->n_groups; g++) {
+        i->fused_groups += !p->groups[g].streamed;
+        i->row_streamed_steps += p->groups[g].streamed ? p->groups[g].n_members : 0;
+    }
+}
+
+neap_status np_plan_build(np_graph *g, bool object, neap_plan **out)
+{
+    double t0 = np_seconds();
+    np_builder b = {.ctx = g->ctx, .g = g};
+    neap_plan *p = NULL;
+    int64_t merged = 0;
+    chooser *c = np_calloc(g->ctx, NEAP_MEM_GRAPH, sizeof *c);
+    if (!c)
+        return NEAP_ENOMEM;
+    c->b = &b;
+    c->options = np_plan_options_of(g->ctx);
+    c->budget = c->options.budget ? c->options.budget : UINT64_MAX;
+    bool ok = np_graph_simplify(g, &merged) == NEAP_OK && np_builder_start(&b) && choose(c) &&
+              !refused(c);
+    uint64_t arena = ok ? arena_of(&b, &c->best) : UINT64_MAX;
+    neap_plan_info peak = {0};
+    if (arena != UINT64_MAX && np_find_peak(&b, &peak))
+        p = np_pack(&b, object, merged);
+    if (p) {
+        describe(c, p, arena, &peak);
+        tell(c);
+    }
+    if (c->have_best)
+        np_fusion_free(&b, &c->best);
+    np_builder_free(&b);
+    np_free(g->ctx, NEAP_MEM_GRAPH, c, sizeof *c);
+    if (!p)
+        return g->ctx->status != NEAP_OK ? g->ctx->status : NEAP_ENOMEM;
+    p->info.plan_seconds = np_seconds() - t0;
+    *out = p;
+    return NEAP_OK;
 }

@@ -167,6 +167,14 @@ static int common_axes(const np_group_shape *a, const np_group_shape *b)
     return n;
 }
 
+bool np_axes_set_later(const np_group_shape *s, int from)
+{
+    for (int j = from; j < s->n_axes; j++)
+        if (s->param[j])
+            return true;
+    return false;
+}
+
 /* Do all values handed on inside the union hold for tiles of n axes? */
 static bool tiles_serve(np_fuser *f, uint32_t from, uint32_t to, int n)
 {
@@ -376,7 +384,8 @@ static void try_merge(np_fuser *f, uint32_t x, uint32_t y)
     }
     while (n > 0 && !(tiles_serve(f, a, b, n) && tiles_serve(f, b, a, n)))
         n--;
-    if (n == 0 || way_round(f, a, b) || way_round(f, b, a))
+    if (n == 0 || np_axes_set_later(&f->shape[a], n) || np_axes_set_later(&f->shape[b], n) ||
+        way_round(f, a, b) || way_round(f, b, a))
         return;
     uint64_t more = rise(f, a, b);
     if (more)

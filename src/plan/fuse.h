@@ -47,6 +47,9 @@ uint32_t np_fuser_group(np_fuser *f, uint32_t task); /* the representative of a 
 bool np_fusion_take(np_fuser *f, np_fusion *out);
 void np_fusion_free(np_builder *b, np_fusion *fusion);
 
+/* Is an axis from `from` on set at run time? */
+bool np_axes_set_later(const np_group_shape *s, int from);
+
 /* Task as a call (at most NP_GROUP_INPUTS inputs); the dimension of its result that is axis j. */
 void np_task_call_init(np_task_call *c, const np_builder *b, uint32_t task);
 int np_task_axis(const np_builder *b, uint32_t task, int axis);

@@ -131,12 +131,12 @@ static int64_t inner(const group_layout *l, uint32_t m, int n)
     return size;
 }
 
-/* As few axes as make rows short. */
+/* As few axes as make rows short and take in all extents that are set at run time. */
 static void choose_axes(group_layout *l)
 {
     int64_t longest = INT64_MAX;
     int n = 0;
-    while (n < l->shape.n_axes && longest > INNER_ELEMENTS) {
+    while (n < l->shape.n_axes && (longest > INNER_ELEMENTS || np_axes_set_later(&l->shape, n))) {
         n++;
         longest = 0;
         for (uint32_t m = 0; m < l->n; m++)
