@@ -10,7 +10,7 @@
 bool np_emit_operand(np_builder *b, const neap_array *a, np_place_kind kind, uint32_t source,
                      uint64_t storage_bytes, uint32_t *out)
 {
-    if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &b->operands, &b->operands_capacity, b->n_operands + 1,
+    if (!np_builder_grow(b, &b->operands, &b->operands_capacity, b->n_operands + 1,
                  sizeof *b->operands))
         return false;
     np_plan_operand *o = &b->operands[b->n_operands];
@@ -33,10 +33,9 @@ bool np_emit_operand(np_builder *b, const neap_array *a, np_place_kind kind, uin
 static bool value_source(np_builder *b, uint32_t entry, uint32_t *out)
 {
     if (b->source[entry] == NP_NONE) {
-        if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &b->values, &b->values_capacity, b->n_values + 1,
+        if (!np_builder_grow(b, &b->values, &b->values_capacity, b->n_values + 1,
                      sizeof *b->values) ||
-            !np_grow(b->ctx, NEAP_MEM_GRAPH, &b->value_entry, &b->value_entry_capacity,
-                     b->n_values + 1, sizeof *b->value_entry))
+            !np_builder_grow(b, &b->value_entry, &b->value_entry_capacity, b->n_values + 1, sizeof *b->value_entry))
             return false;
         b->values[b->n_values] = b->g->entries[entry].array;
         b->value_entry[b->n_values] = entry;
@@ -55,9 +54,9 @@ static bool state_source(np_builder *b, uint32_t entry, uint32_t *out)
             return true;
         }
     }
-    if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &b->states, &b->states_capacity, b->n_states + 1,
+    if (!np_builder_grow(b, &b->states, &b->states_capacity, b->n_states + 1,
                  sizeof *b->states) ||
-        !np_grow(b->ctx, NEAP_MEM_GRAPH, &b->state_entry, &b->state_entry_capacity, b->n_states + 1,
+        !np_builder_grow(b, &b->state_entry, &b->state_entry_capacity, b->n_states + 1,
                  sizeof *b->state_entry))
         return false;
     *out = b->n_states;
@@ -111,7 +110,7 @@ static bool input_operand(np_builder *b, uint32_t e, uint32_t *out)
 
 bool np_emit_block(np_builder *b, uint64_t bytes, bool scratch, uint32_t *out)
 {
-    if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &b->blocks, &b->blocks_capacity, b->n_blocks + 1,
+    if (!np_builder_grow(b, &b->blocks, &b->blocks_capacity, b->n_blocks + 1,
                  sizeof *b->blocks))
         return false;
     uint32_t i = b->n_blocks++;
@@ -162,7 +161,7 @@ static bool add_inputs(np_builder *b, np_raw_step *s, const np_todo *t)
 {
     neap_array *const *in = np_task_inputs(b, t, &s->n_in);
     s->first_input = b->n_inputs;
-    if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &b->inputs, &b->inputs_capacity, b->n_inputs + s->n_in,
+    if (!np_builder_grow(b, &b->inputs, &b->inputs_capacity, b->n_inputs + s->n_in,
                  sizeof *b->inputs))
         return false;
     for (uint32_t i = 0; i < s->n_in; i++)
@@ -191,7 +190,7 @@ static bool add_scratch(np_builder *b, np_raw_step *s)
 
 bool np_emit_step(np_builder *b, const np_raw_step *s)
 {
-    if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &b->steps, &b->steps_capacity, b->n_steps + 1,
+    if (!np_builder_grow(b, &b->steps, &b->steps_capacity, b->n_steps + 1,
                  sizeof *b->steps))
         return false;
     b->steps[b->n_steps++] = *s;
@@ -236,8 +235,8 @@ static bool take_tables(np_builder *b)
 {
     size_t n = b->g->n ? b->g->n : 1, r = b->g->n_roots ? (size_t)b->g->n_roots : 1;
     neap_context *c = b->ctx;
-    b->direct = np_alloc(c, NEAP_MEM_GRAPH, n * (5 * sizeof(uint32_t) + sizeof(bool)));
-    b->output_bytes = np_alloc(c, NEAP_MEM_GRAPH, r * (sizeof(uint64_t) + 3 * sizeof(uint32_t)));
+    b->direct = np_alloc(c, NEAP_MEM_GRAPH, np_workspace(n * (5 * sizeof(uint32_t) + sizeof(bool))));
+    b->output_bytes = np_alloc(c, NEAP_MEM_GRAPH, np_workspace(r * (sizeof(uint64_t) + 3 * sizeof(uint32_t))));
     if (!b->direct || !b->output_bytes)
         return false;
     b->source = b->direct + n;
@@ -310,6 +309,6 @@ void np_builder_free(np_builder *b)
     FREE(chain_places);
 #undef FREE
     np_free(c, NEAP_MEM_GRAPH, b->out_first, b->edge_bytes);
-    np_free(c, NEAP_MEM_GRAPH, b->direct, n * (5 * sizeof(uint32_t) + sizeof(bool)));
-    np_free(c, NEAP_MEM_GRAPH, b->output_bytes, r * (sizeof(uint64_t) + 3 * sizeof(uint32_t)));
+    np_free(c, NEAP_MEM_GRAPH, b->direct, np_workspace(n * (5 * sizeof(uint32_t) + sizeof(bool))));
+    np_free(c, NEAP_MEM_GRAPH, b->output_bytes, np_workspace(r * (sizeof(uint64_t) + 3 * sizeof(uint32_t))));
 }

@@ -101,7 +101,7 @@ static void keep(chooser *c, np_fusion *fusion, uint64_t arena, const char *text
 static bool bar_groups(chooser *c, const np_fusion *fusion, uint64_t limit, bool *barred)
 {
     const np_builder *b = c->b;
-    size_t bytes = ((size_t)b->n_steps + 1) * sizeof(int64_t);
+    size_t bytes = np_workspace(((size_t)b->n_steps + 1) * sizeof(int64_t));
     int64_t *live = np_alloc(b->ctx, NEAP_MEM_GRAPH, bytes);
     if (!live)
         return false;
@@ -260,7 +260,7 @@ neap_status np_plan_build(np_graph *g, bool object, neap_plan **out)
     np_builder b = {.ctx = g->ctx, .g = g};
     neap_plan *p = NULL;
     int64_t merged = 0;
-    chooser *c = np_calloc(g->ctx, NEAP_MEM_GRAPH, sizeof *c);
+    chooser *c = np_calloc(g->ctx, NEAP_MEM_GRAPH, np_workspace(sizeof *c));
     if (!c)
         return NEAP_ENOMEM;
     c->b = &b;
@@ -279,7 +279,7 @@ neap_status np_plan_build(np_graph *g, bool object, neap_plan **out)
     if (c->have_best)
         np_fusion_free(&b, &c->best);
     np_builder_free(&b);
-    np_free(g->ctx, NEAP_MEM_GRAPH, c, sizeof *c);
+    np_free(g->ctx, NEAP_MEM_GRAPH, c, np_workspace(sizeof *c));
     if (!p)
         return g->ctx->status != NEAP_OK ? g->ctx->status : NEAP_ENOMEM;
     p->info.plan_seconds = np_seconds() - t0;

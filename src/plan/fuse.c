@@ -456,8 +456,8 @@ static void start_lives(np_fuser *f)
 static bool take_tables(np_fuser *f)
 {
     const size_t t = f->b->n_tasks + 1, g = f->b->g->n + 1;
-    f->table_bytes = t * (2 * sizeof(int64_t) + sizeof(uint64_t) + sizeof(np_group_shape)) +
-                     (11 * t + MOST_VISITS + g) * sizeof(uint32_t) + 2 * t;
+    f->table_bytes = np_workspace(t * (2 * sizeof(int64_t) + sizeof(uint64_t) + sizeof(np_group_shape)) +
+                     (11 * t + MOST_VISITS + g) * sizeof(uint32_t) + 2 * t);
     uint8_t *p = f->tables = np_calloc(f->b->ctx, NEAP_MEM_GRAPH, f->table_bytes);
     if (!p)
         return false;

@@ -4,11 +4,16 @@
 
 #include "plan/fuse.h"
 
+static size_t table_bytes(uint32_t n_tasks)
+{
+    return np_workspace(((size_t)n_tasks + 1) * (sizeof(np_group_shape) + 4 * sizeof(uint32_t)));
+}
+
 static bool take_fusion(np_fuser *f, np_fusion *o)
 {
     const size_t t = f->b->n_tasks + 1;
     *o = (np_fusion){.n_tasks = f->b->n_tasks};
-    o->shape = np_calloc(f->b->ctx, NEAP_MEM_GRAPH, t * (sizeof *o->shape + 4 * sizeof(uint32_t)));
+    o->shape = np_calloc(f->b->ctx, NEAP_MEM_GRAPH, table_bytes(o->n_tasks));
     if (!o->shape)
         return false;
     o->group = (uint32_t *)(o->shape + t);
@@ -20,8 +25,7 @@ static bool take_fusion(np_fuser *f, np_fusion *o)
 
 void np_fusion_free(np_builder *b, np_fusion *o)
 {
-    const size_t t = o->n_tasks + 1;
-    np_free(b->ctx, NEAP_MEM_GRAPH, o->shape, t * (sizeof *o->shape + 4 * sizeof(uint32_t)));
+    np_free(b->ctx, NEAP_MEM_GRAPH, o->shape, table_bytes(o->n_tasks));
     *o = (np_fusion){0};
 }
 

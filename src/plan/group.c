@@ -47,7 +47,7 @@ static bool escapes(const group_layout *l, uint32_t task)
 static bool add_slot(group_layout *l, uint32_t operand)
 {
     np_builder *b = l->b;
-    if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &b->slots, &b->slots_capacity, b->n_slots + 1,
+    if (!np_builder_grow(b, &b->slots, &b->slots_capacity, b->n_slots + 1,
                  sizeof *b->slots))
         return false;
     np_cut *s = &b->slots[b->n_slots++];
@@ -96,10 +96,9 @@ static bool add_member(group_layout *l, uint32_t m)
     const np_todo *t = &b->tasks[l->task[m]];
     neap_array *a = b->g->entries[t->entry].array;
     uint32_t slot = b->n_slots;
-    if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &b->members, &b->members_capacity, b->n_members + 1,
+    if (!np_builder_grow(b, &b->members, &b->members_capacity, b->n_members + 1,
                  sizeof *b->members) ||
-        !np_grow(b->ctx, NEAP_MEM_GRAPH, &b->member_array, &b->member_array_capacity,
-                 b->n_members + 1, sizeof *b->member_array))
+        !np_builder_grow(b, &b->member_array, &b->member_array_capacity, b->n_members + 1, sizeof *b->member_array))
         return false;
     b->member_array[b->n_members] = a;
     b->members[b->n_members++] =
@@ -366,8 +365,7 @@ static bool add_place(group_layout *l, np_member *head, uint32_t slot, int64_t i
             return true;
         }
     }
-    if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &b->chain_places, &b->chain_places_capacity,
-                 b->n_chain_places + 1, sizeof *b->chain_places))
+    if (!np_builder_grow(b, &b->chain_places, &b->chain_places_capacity, b->n_chain_places + 1, sizeof *b->chain_places))
         return false;
     b->chain_places[b->n_chain_places++] = s;
     *place = (uint16_t)head->n_places++;
@@ -397,7 +395,7 @@ static bool add_chain_op(group_layout *l, uint32_t head_at, uint32_t m, np_chain
     const np_cut *s = &b->slots[member->first_slot];
     const np_plan_operand *o = &b->operands[s->operand];
     op.far = !s->in_tile && o->storage_bytes >= FAR_BYTES && !read_inside(l, l->task[m]);
-    if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &b->chain_ops, &b->chain_ops_capacity, b->n_chain_ops + 1,
+    if (!np_builder_grow(b, &b->chain_ops, &b->chain_ops_capacity, b->n_chain_ops + 1,
                  sizeof *b->chain_ops))
         return false;
     b->chain_ops[b->n_chain_ops++] = op;
@@ -516,7 +514,7 @@ static bool lay_out(group_layout *l)
     if (!find_chains(l))
         return false;
     find_scratch(l);
-    return np_grow(b->ctx, NEAP_MEM_GRAPH, &b->groups, &b->groups_capacity, b->n_groups + 1,
+    return np_builder_grow(b, &b->groups, &b->groups_capacity, b->n_groups + 1,
                    sizeof *b->groups);
 }
 
@@ -527,10 +525,11 @@ bool np_emit_group(np_builder *b, const np_fusion *fusion, uint32_t g)
                       .n = fusion->first[g + 1] - fusion->first[g], .first_slot = b->n_slots};
     l.group.first_member = b->n_members;
     l.group.n_members = l.n;
-    l.tiles = np_calloc(b->ctx, NEAP_MEM_GRAPH, l.n * sizeof *l.tiles);
+    const size_t tile_bytes = np_workspace(l.n * sizeof *l.tiles);
+    l.tiles = np_calloc(b->ctx, NEAP_MEM_GRAPH, tile_bytes);
     bool ok = l.tiles && lay_out(&l);
     if (l.tiles)
-        np_free(b->ctx, NEAP_MEM_GRAPH, l.tiles, l.n * sizeof *l.tiles);
+        np_free(b->ctx, NEAP_MEM_GRAPH, l.tiles, tile_bytes);
     if (!ok)
         return false;
     const np_member *last = &b->members[l.group.first_member + l.n - 1];

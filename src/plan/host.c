@@ -95,8 +95,8 @@ bool np_host(np_builder *b)
 {
     if (b->n_outputs == 0 || b->n_blocks == 0)
         return true;
-    size_t output = b->n_blocks * sizeof(uint32_t);
-    size_t live = ((size_t)b->n_steps + 1) * sizeof(int64_t);
+    size_t output = np_workspace(b->n_blocks * sizeof(uint32_t));
+    size_t live = np_workspace(((size_t)b->n_steps + 1) * sizeof(int64_t));
     hosts h = {.b = b,
                .output = np_alloc(b->ctx, NEAP_MEM_GRAPH, output),
                .live = np_alloc(b->ctx, NEAP_MEM_GRAPH, live)};

@@ -149,7 +149,7 @@ void np_find_live(const np_builder *b, int64_t *live)
 
 bool np_find_peak(np_builder *b, neap_plan_info *info)
 {
-    size_t bytes = ((size_t)b->n_steps + 1) * sizeof(int64_t);
+    size_t bytes = np_workspace(((size_t)b->n_steps + 1) * sizeof(int64_t));
     int64_t *live = np_alloc(b->ctx, NEAP_MEM_GRAPH, bytes);
     if (!live)
         return false;

@@ -359,8 +359,8 @@ static void place(placer *p)
 uint64_t np_place(neap_context *ctx, np_block *blocks, uint32_t n)
 {
     const size_t slots = (size_t)n + 1;
-    const size_t bytes = slots * (4 * sizeof(np_placing) + 2 * sizeof(uint64_t) + sizeof(placed) +
-                                  2 * sizeof(uint32_t));
+    const size_t bytes = np_workspace(slots * (4 * sizeof(np_placing) + 2 * sizeof(uint64_t) +
+                                               sizeof(placed) + 2 * sizeof(uint32_t)));
     uint8_t *memory = np_alloc(ctx, NEAP_MEM_GRAPH, bytes);
     if (!memory)
         return UINT64_MAX;

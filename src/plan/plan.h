@@ -16,6 +16,14 @@
 
 enum { NP_NONE = UINT32_MAX };
 
+/* Bytes of a planner's workspace: whole pages. Among the slots of slabs it would decide, by its size,
+ * which slabs the plan's own blocks pin, and held bytes would depend on what was planned before. */
+enum { NP_WORKSPACE_LEAST = 4160 };
+static inline size_t np_workspace(size_t bytes)
+{
+    return bytes > NP_WORKSPACE_LEAST ? bytes : NP_WORKSPACE_LEAST;
+}
+
 /* ---- the graph as gathered ------------------------------------------------------------------- */
 
 typedef struct np_entry {

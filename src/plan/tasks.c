@@ -14,7 +14,7 @@
 
 static bool add_task(np_builder *b, uint32_t entry, uint32_t at, np_phase phase, uint32_t root)
 {
-    if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &b->tasks, &b->tasks_capacity, b->n_tasks + 1,
+    if (!np_builder_grow(b, &b->tasks, &b->tasks_capacity, b->n_tasks + 1,
                  sizeof *b->tasks))
         return false;
     b->tasks[b->n_tasks++] =
@@ -39,7 +39,7 @@ static bool collect_writes(np_builder *b)
         const neap_array *a = b->g->entries[e].array;
         if (!np_graph_runs(a) || !(a->op->flags & NP_OP_EFFECT))
             continue;
-        if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &b->writes, &b->writes_capacity, b->n_writes + 1,
+        if (!np_builder_grow(b, &b->writes, &b->writes_capacity, b->n_writes + 1,
                      sizeof *b->writes))
             return false;
         b->writes[b->n_writes++] = e;
@@ -162,7 +162,7 @@ static bool add_edge(np_builder *b, uint32_t from, uint32_t to, bool reads)
 {
     if (from == NP_NONE || from == to)
         return true;
-    if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &b->edges, &b->edges_capacity, b->n_edges + 1,
+    if (!np_builder_grow(b, &b->edges, &b->edges_capacity, b->n_edges + 1,
                  sizeof *b->edges))
         return false;
     b->edges[b->n_edges++] = (np_edge){from, to, reads};
@@ -178,10 +178,9 @@ typedef struct np_effects {
 
 static bool note_reader(np_builder *b, np_effects *f, uint32_t task, uint32_t state_entry)
 {
-    if (!np_grow(b->ctx, NEAP_MEM_GRAPH, &f->readers, &f->readers_capacity, f->n_readers + 1,
+    if (!np_builder_grow(b, &f->readers, &f->readers_capacity, f->n_readers + 1,
                  sizeof *f->readers) ||
-        !np_grow(b->ctx, NEAP_MEM_GRAPH, &f->reader_state, &f->reader_state_capacity,
-                 f->n_readers + 1, sizeof *f->reader_state))
+        !np_builder_grow(b, &f->reader_state, &f->reader_state_capacity, f->n_readers + 1, sizeof *f->reader_state))
         return false;
     f->readers[f->n_readers] = task;
     f->reader_state[f->n_readers++] = state_entry;
@@ -268,7 +267,7 @@ static bool find_edges(np_builder *b)
 static bool sort_edges(np_builder *b)
 {
     const size_t t = (size_t)b->n_tasks + 2, e = b->n_edges;
-    b->edge_bytes = 2 * (t + e) * sizeof(uint32_t);
+    b->edge_bytes = np_workspace(2 * (t + e) * sizeof(uint32_t));
     b->out_first = np_calloc(b->ctx, NEAP_MEM_GRAPH, b->edge_bytes);
     if (!b->out_first)
         return false;

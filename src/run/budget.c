@@ -164,16 +164,32 @@ static neap_status choose_context(neap_session *s, uint64_t limit, uint64_t *lea
     return status == NEAP_OK ? plan_least(s, low, least) : status;
 }
 
+/* Planning takes bytes, too, and the longest chunk is always planned: the least that is accepted
+ * covers it. */
+static uint64_t planning_peak(const neap_session *s)
+{
+    neap_memory_info m = NEAP_MEMORY_INFO_INIT;
+    neap_context_memory(s->ctx, &m);
+    return m.peak;
+}
+
 /* With the weights mapped, the largest chunk; then repacked weights if that fits as well. */
-static neap_status choose_chunk(neap_session *s, uint64_t limit)
+static neap_status choose_chunk(neap_session *s, uint64_t limit, uint64_t *least)
 {
     const int64_t shortest = s->chunk;
     neap_status status = NEAP_OK;
-    for (int64_t chunk = longest_chunk(s); status == NEAP_OK; chunk -= NP_CHUNK) {
+    int64_t chunk = longest_chunk(s);
+    for (bool first = true; status == NEAP_OK && chunk > shortest; chunk -= NP_CHUNK, first = false) {
         status = np_session_plan_prefill(s, chunk);
-        if (chunk <= shortest || total(s) <= limit)
+        if (first && planning_peak(s) > *least)
+            *least = planning_peak(s);
+        if (status != NEAP_OK || *least > limit || total(s) <= limit)
             break;
     }
+    if (status == NEAP_OK && *least > limit)
+        return refuse(s, *least, limit);
+    if (status == NEAP_OK && chunk <= shortest) /* just as it was when the least was found */
+        status = plan_all(s, s->context, shortest, s->options.weights == NEAP_WEIGHTS_REPACKED);
     if (status != NEAP_OK || s->options.weights != NEAP_WEIGHTS_AUTO ||
         !np_model_packed_bytes(s->model))
         return status;
@@ -191,7 +207,7 @@ static neap_status choose(neap_session *s, uint64_t limit)
         return status;
     if (least > limit)
         return refuse(s, least, limit);
-    status = choose_chunk(s, limit);
+    status = choose_chunk(s, limit, &least);
     if (status != NEAP_OK)
         return status;
     describe(s);
