@@ -35,7 +35,8 @@ typedef struct np_fusion {
     uint32_t *group;        /* by task */
     uint32_t *first, *task; /* by group (CSR): its tasks in the order in which they run */
     uint32_t *order;        /* of groups */
-    np_group_shape *shape;  /* by group */
+    uint8_t *axes;          /* by group: how many; heavy: see np_group_shape */
+    bool *heavy;
     int64_t block_rows;     /* of groups that stream rows */
 } np_fusion;
 

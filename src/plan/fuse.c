@@ -69,47 +69,59 @@ static bool cuttable(const np_call *c, int dim)
     return true;
 }
 
-/* The leading dimensions along which the task can be cut; none: it stays alone. */
-static void find_shape(np_fuser *f, uint32_t task)
-{
-    const np_builder *b = f->b;
-    np_group_shape *s = &f->shape[task];
-    const np_todo *t = &b->tasks[task];
-    const neap_array *a = b->g->entries[t->entry].array;
-    uint32_t n;
-    np_task_inputs(b, t, &n);
-    *s = (np_group_shape){0};
-    const np_op *op = np_task_op(b, t);
-    if (f->barred[task] || t->phase != NP_RUN || n > NP_GROUP_INPUTS || n == 0 || (op->flags & NP_OP_EFFECT) ||
-        (!op->part && !(op->flags & NP_OP_ELEMENTWISE)) || np_size(a->rank, a->shape) == 0)
-        return;
-    np_task_call c;
-    np_task_call_init(&c, b, task);
-    bool moving = a->dynamic_dim >= 0;
-    for (int d = 0; d < a->rank && s->n_axes < NP_AXES; d++) {
-        bool set_later = a->dynamic_dim == d;
-        if (a->shape[d] == 1 && !set_later)
-            continue;
-        if (!cuttable(&c.call, d))
-            break;
-        s->heavy |= whole_elements(&c.call, d) > WHOLE_ELEMENTS;
-        s->extent[s->n_axes] = a->shape[d];
-        s->param[s->n_axes] = set_later ? a->extent : NULL;
-        s->n_axes++;
-        moving &= !set_later;
-    }
-    s->heavy |= op->scratch && op != &np_op_matmul && op != &np_op_addmm;
-    if (moving) /* an extent that is set at run time must be one of the axes */
-        s->n_axes = 0;
-}
-
-/* Which dimension of an operand of shape `o` is axis j: the j-th one of an extent other than 1. */
+/* Which dimension of an array is axis j: the j-th one of an extent other than 1. */
 static int axis_dim(const neap_array *a, int j)
 {
     for (int d = 0; d < a->rank; d++)
         if ((a->shape[d] != 1 || a->dynamic_dim == d) && j-- == 0)
             return d;
     return -1;
+}
+
+np_group_shape np_task_shape(const np_builder *b, uint32_t task, int n_axes, bool heavy)
+{
+    const neap_array *a = b->g->entries[b->tasks[task].entry].array;
+    np_group_shape s = {.n_axes = (uint8_t)n_axes, .heavy = heavy};
+    for (int j = 0; j < n_axes; j++) {
+        int d = axis_dim(a, j);
+        s.extent[j] = a->shape[d];
+        s.param[j] = a->dynamic_dim == d ? a->extent : NULL;
+    }
+    return s;
+}
+
+/* The leading dimensions along which the task can be cut; none: it stays alone. */
+static void find_axes(np_fuser *f, uint32_t task)
+{
+    const np_builder *b = f->b;
+    const np_todo *t = &b->tasks[task];
+    const neap_array *a = b->g->entries[t->entry].array;
+    uint32_t n;
+    np_task_inputs(b, t, &n);
+    f->axes[task] = 0;
+    f->heavy[task] = false;
+    const np_op *op = np_task_op(b, t);
+    if (f->barred[task] || t->phase != NP_RUN || n > NP_GROUP_INPUTS || n == 0 ||
+        (op->flags & NP_OP_EFFECT) || (!op->part && !(op->flags & NP_OP_ELEMENTWISE)) ||
+        np_size(a->rank, a->shape) == 0)
+        return;
+    np_task_call c;
+    np_task_call_init(&c, b, task);
+    bool moving = a->dynamic_dim >= 0;
+    int axes = 0;
+    for (int d = 0; d < a->rank && axes < NP_AXES; d++) {
+        bool set_later = a->dynamic_dim == d;
+        if (a->shape[d] == 1 && !set_later)
+            continue;
+        if (!cuttable(&c.call, d))
+            break;
+        f->heavy[task] |= whole_elements(&c.call, d) > WHOLE_ELEMENTS;
+        axes++;
+        moving &= !set_later;
+    }
+    f->heavy[task] |= op->scratch && op != &np_op_matmul && op != &np_op_addmm;
+    if (!moving) /* an extent that is set at run time must be one of the axes */
+        f->axes[task] = (uint8_t)axes;
 }
 
 int np_task_axis(const np_builder *b, uint32_t task, int axis)
@@ -335,8 +347,8 @@ static void join(np_fuser *f, uint32_t a, uint32_t b, int axes)
     f->first[b] = f->first[a] < f->first[b] ? f->first[a] : f->first[b];
     f->count[b] = count;
     f->size[b] += f->size[a];
-    f->shape[b].n_axes = (uint8_t)axes;
-    f->shape[b].heavy |= f->shape[a].heavy;
+    f->axes[b] = (uint8_t)axes;
+    f->heavy[b] |= f->heavy[a];
 }
 
 static void tell(np_fuser *f, uint32_t a, uint32_t b, const char *reason, uint64_t bytes)
@@ -370,11 +382,13 @@ static void try_merge(np_fuser *f, uint32_t x, uint32_t y)
         a = b;
         b = t;
     }
-    int n = common_axes(&f->shape[a], &f->shape[b]);
+    const np_group_shape of_a = np_task_shape(f->b, a, f->axes[a], false);
+    const np_group_shape of_b = np_task_shape(f->b, b, f->axes[b], false);
+    int n = common_axes(&of_a, &of_b);
     if (n == 0 || (largest(f, x) < LEAST_ELEMENTS && largest(f, y) < LEAST_ELEMENTS) ||
         f->last[b] - f->last[a] > FARTHEST || f->size[a] + f->size[b] > MOST_MEMBERS)
         return;
-    if ((f->shape[a].heavy || f->shape[b].heavy) && !f->streams) {
+    if ((f->heavy[a] || f->heavy[b]) && !f->streams) {
         tell(f, x, y, "one of them reads much for each tile: only in blocks of rows", 0);
         return;
     }
@@ -384,7 +398,7 @@ static void try_merge(np_fuser *f, uint32_t x, uint32_t y)
     }
     while (n > 0 && !(tiles_serve(f, a, b, n) && tiles_serve(f, b, a, n)))
         n--;
-    if (n == 0 || np_axes_set_later(&f->shape[a], n) || np_axes_set_later(&f->shape[b], n) ||
+    if (n == 0 || np_axes_set_later(&of_a, n) || np_axes_set_later(&of_b, n) ||
         way_round(f, a, b) || way_round(f, b, a))
         return;
     uint64_t more = rise(f, a, b);
@@ -399,8 +413,7 @@ static void merge_along_values(np_fuser *f)
     for (uint32_t t = 0; t < f->b->n_tasks; t++)
         for (uint32_t k = f->b->in_first[t]; k < f->b->in_first[t + 1]; k++) {
             const np_edge *e = &f->b->edges[f->b->in[k]];
-            if (e->reads && f->shape[np_fuser_group(f, t)].n_axes &&
-                f->shape[np_fuser_group(f, e->from)].n_axes)
+            if (e->reads && f->axes[np_fuser_group(f, t)] && f->axes[np_fuser_group(f, e->from)])
                 try_merge(f, e->from, t);
         }
 }
@@ -414,7 +427,7 @@ static void merge_sideways(np_fuser *f)
         neap_array *const *in = np_task_inputs(b, &b->tasks[t], &n);
         for (uint32_t i = 0; i < n; i++) {
             uint32_t s = np_canonical(b->g, np_storage(in[i]));
-            if (f->shape[np_fuser_group(f, t)].n_axes == 0 || np_size(in[i]->rank, in[i]->shape) <= 1)
+            if (f->axes[np_fuser_group(f, t)] == 0 || np_size(in[i]->rank, in[i]->shape) <= 1)
                 continue;
             if (f->reader[s] != NP_NONE)
                 try_merge(f, f->reader[s], t);
@@ -444,7 +457,7 @@ static void start_lives(np_fuser *f)
         }
         f->live[t] += (int64_t)f->bytes[t];
         f->live[f->death[t] + 1] -= (int64_t)f->bytes[t];
-        find_shape(f, t);
+        find_axes(f, t);
     }
     for (uint32_t t = 0; t < b->n_tasks; t++) {
         f->live[t + 1] += f->live[t];
@@ -456,13 +469,12 @@ static void start_lives(np_fuser *f)
 static bool take_tables(np_fuser *f)
 {
     const size_t t = f->b->n_tasks + 1, g = f->b->g->n + 1;
-    f->table_bytes = np_workspace(t * (2 * sizeof(int64_t) + sizeof(uint64_t) + sizeof(np_group_shape)) +
-                     (11 * t + MOST_VISITS + g) * sizeof(uint32_t) + 2 * t);
+    f->table_bytes = np_workspace(t * (2 * sizeof(int64_t) + sizeof(uint64_t)) +
+                     (11 * t + MOST_VISITS + g) * sizeof(uint32_t) + 4 * t);
     uint8_t *p = f->tables = np_calloc(f->b->ctx, NEAP_MEM_GRAPH, f->table_bytes);
     if (!p)
         return false;
 #define TAKE(field, n) (f->field = (void *)p, p += (n) * sizeof *f->field)
-    TAKE(shape, t);
     TAKE(live, t);
     TAKE(change, t);
     TAKE(bytes, t);
@@ -480,6 +492,8 @@ static bool take_tables(np_fuser *f)
     TAKE(queue, MOST_VISITS);
     TAKE(reader, g);
     TAKE(within, t);
+    TAKE(axes, t);
+    TAKE(heavy, t);
     TAKE(barred, t);
 #undef TAKE
     return true;

@@ -16,7 +16,8 @@ typedef struct np_fuser {
     const neap_plan_options *options;
     bool streams; /* also ops that only run in blocks of rows over all lanes */
     /* by task; of groups at their representative */
-    np_group_shape *shape;
+    uint8_t *axes; /* that the members share; 0: stays alone */
+    bool *heavy;
     uint32_t *parent, *next, *first, *last; /* next: members, from the representative on */
     uint32_t *count, *size;
     bool *within; /* counted with its user */
@@ -49,6 +50,8 @@ void np_fusion_free(np_builder *b, np_fusion *fusion);
 
 /* Is an axis from `from` on set at run time? */
 bool np_axes_set_later(const np_group_shape *s, int from);
+/* The axes of a group with that many, told by one of its tasks. */
+np_group_shape np_task_shape(const np_builder *b, uint32_t task, int n_axes, bool heavy);
 
 /* Task as a call (at most NP_GROUP_INPUTS inputs); the dimension of its result that is axis j. */
 void np_task_call_init(np_task_call *c, const np_builder *b, uint32_t task);

@@ -6,26 +6,27 @@
 
 static size_t table_bytes(uint32_t n_tasks)
 {
-    return np_workspace(((size_t)n_tasks + 1) * (sizeof(np_group_shape) + 4 * sizeof(uint32_t)));
+    return np_workspace(((size_t)n_tasks + 1) * (4 * sizeof(uint32_t) + 2));
 }
 
 static bool take_fusion(np_fuser *f, np_fusion *o)
 {
     const size_t t = f->b->n_tasks + 1;
     *o = (np_fusion){.n_tasks = f->b->n_tasks};
-    o->shape = np_calloc(f->b->ctx, NEAP_MEM_GRAPH, table_bytes(o->n_tasks));
-    if (!o->shape)
+    o->group = np_calloc(f->b->ctx, NEAP_MEM_GRAPH, table_bytes(o->n_tasks));
+    if (!o->group)
         return false;
-    o->group = (uint32_t *)(o->shape + t);
     o->first = o->group + t;
     o->task = o->first + t;
     o->order = o->task + t;
+    o->axes = (uint8_t *)(o->order + t);
+    o->heavy = (bool *)(o->axes + t);
     return true;
 }
 
 void np_fusion_free(np_builder *b, np_fusion *o)
 {
-    np_free(b->ctx, NEAP_MEM_GRAPH, o->shape, table_bytes(o->n_tasks));
+    np_free(b->ctx, NEAP_MEM_GRAPH, o->group, table_bytes(o->n_tasks));
     *o = (np_fusion){0};
 }
 
@@ -75,7 +76,8 @@ static void list_members(np_fuser *f, np_fusion *o)
         if (f->first[g] != t)
             continue;
         o->first[o->n_groups] = n;
-        o->shape[o->n_groups] = f->shape[g];
+        o->axes[o->n_groups] = f->axes[g];
+        o->heavy[o->n_groups] = f->heavy[g];
         for (uint32_t m = t; m <= f->last[g]; m++)
             if (np_fuser_group(f, m) == g && escapes(f, m, g))
                 visit_members(f, o, m, g, &n);

@@ -520,9 +520,10 @@ static bool lay_out(group_layout *l)
 
 bool np_emit_group(np_builder *b, const np_fusion *fusion, uint32_t g)
 {
-    group_layout l = {.b = b, .fusion = fusion, .g = g, .shape = fusion->shape[g],
+    group_layout l = {.b = b, .fusion = fusion, .g = g, 
                       .task = fusion->task + fusion->first[g],
                       .n = fusion->first[g + 1] - fusion->first[g], .first_slot = b->n_slots};
+    l.shape = np_task_shape(b, l.task[0], fusion->axes[g], fusion->heavy[g]);
     l.group.first_member = b->n_members;
     l.group.n_members = l.n;
     const size_t tile_bytes = np_workspace(l.n * sizeof *l.tiles);
