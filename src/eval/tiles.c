@@ -146,6 +146,8 @@ static neap_status run_tiles(group_lane *l, int64_t begin, int64_t end)
         seek(l, begin);
         status = run_tile(l);
     }
+    if (g->far)
+        l->ctx->kernels->chain->fence();
     return status;
 }
 

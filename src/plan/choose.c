@@ -118,10 +118,38 @@ static bool bar_groups(chooser *c, const np_fusion *fusion, uint64_t limit, bool
     return true;
 }
 
+/* A fusion whose steps the builder holds, as it is and in an order in which less is alive. */
+static bool offer(chooser *c, np_fusion *fusion, uint64_t arena, const char *text)
+{
+    const bool order = !(c->options.without & NEAP_PLAN_NO_ORDER);
+    np_fusion other;
+    bool changed = false;
+    if (order && !np_fusion_copy(c->b, fusion, &other)) {
+        np_fusion_free(c->b, fusion);
+        return false;
+    }
+    keep(c, fusion, arena, text);
+    bool ok = !order || np_reorder(c->b, &other, &changed);
+    if (ok && changed) {
+        arena = arena_of(c->b, &other);
+        ok = arena != UINT64_MAX;
+    }
+    if (!ok || !changed) {
+        if (order)
+            np_fusion_free(c->b, &other);
+        return ok;
+    }
+    char reordered[sizeof c->all[0].text];
+    snprintf(reordered, sizeof reordered, "%.40s, reordered", text);
+    keep(c, &other, arena, reordered);
+    return true;
+}
+
 /* Fuses, and splits the groups again that raise the arena above `limit`. */
 static bool try_fusion(chooser *c, bool sideways, int64_t rows, uint64_t limit, const char *text)
 {
     bool barred = true;
+    np_fuser_allow_all(&c->f);
     for (int round = 0; barred; round++) {
         np_fusion fusion;
         np_fuser_reset(&c->f);
@@ -140,7 +168,8 @@ static bool try_fusion(chooser *c, bool sideways, int64_t rows, uint64_t limit, 
                 return false;
             continue;
         }
-        keep(c, &fusion, arena, text);
+        if (!offer(c, &fusion, arena, text))
+            return false;
     }
     return true;
 }
@@ -157,8 +186,7 @@ static bool try_unfused(chooser *c)
     }
     for (uint32_t i = 0; i < c->b->n_outputs; i++)
         c->outputs += np_pages(c->b->output_bytes[i]);
-    keep(c, &fusion, arena, "each op a step, in program order");
-    return true;
+    return offer(c, &fusion, arena, "each op a step, in program order");
 }
 
 /* What costs no time: fusion. */
@@ -180,14 +208,16 @@ static bool try_dear(chooser *c)
 {
     static const int64_t rows[] = {1024, 512, 256, 128, 64};
     const unsigned without = c->options.without;
-    if (without & NEAP_PLAN_NO_STREAMING)
+    if (without & (NEAP_PLAN_NO_STREAMING | NEAP_PLAN_NO_FUSION) || c->options.max_fusion_size < 2)
         return true;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char text[56];
-        snprintf(text, sizeof text, "row streaming by %d rows", (int)rows[i]);
-        if (!try_fusion(c, !(without & NEAP_PLAN_NO_SIDEWAYS), rows[i], UINT64_MAX, text))
-            return false;
-    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int sideways = 0; sideways < (without & NEAP_PLAN_NO_SIDEWAYS ? 1 : 2); sideways++) {
+            char text[56];
+            snprintf(text, sizeof text, "row streaming by %d rows%s", (int)rows[i],
+                     sideways ? ", also beside each other" : "");
+            if (!try_fusion(c, sideways, rows[i], UINT64_MAX, text))
+                return false;
+        }
     return true;
 }
 

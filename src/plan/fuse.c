@@ -63,6 +63,8 @@ static int64_t whole_elements(const np_call *c, int dim)
 /* Can all inputs be cut with this dimension of the result, or be read whole? */
 static bool cuttable(const np_call *c, int dim)
 {
+    if (c->n_in == 0)
+        return np_op_part(c, dim, 0) != NP_PART_NONE;
     for (uint32_t i = 0; i < c->n_in; i++)
         if (np_op_part(c, dim, i) == NP_PART_NONE)
             return false;
@@ -101,7 +103,7 @@ static void find_axes(np_fuser *f, uint32_t task)
     f->axes[task] = 0;
     f->heavy[task] = false;
     const np_op *op = np_task_op(b, t);
-    if (f->barred[task] || t->phase != NP_RUN || n > NP_GROUP_INPUTS || n == 0 ||
+    if (f->barred[task] || t->phase != NP_RUN || n > NP_GROUP_INPUTS ||
         (op->flags & NP_OP_EFFECT) || (!op->part && !(op->flags & NP_OP_ELEMENTWISE)) ||
         np_size(a->rank, a->shape) == 0)
         return;
@@ -512,6 +514,11 @@ void np_fuser_bar(np_fuser *f, const np_fusion *fusion, uint32_t group)
 {
     for (uint32_t i = fusion->first[group]; i < fusion->first[group + 1]; i++)
         f->barred[fusion->task[i]] = true;
+}
+
+void np_fuser_allow_all(np_fuser *f)
+{
+    memset(f->barred, 0, f->b->n_tasks);
 }
 
 bool np_fuser_start(np_fuser *f, np_builder *b, const neap_plan_options *options)

@@ -39,6 +39,7 @@ bool np_fuser_start(np_fuser *f, np_builder *b, const neap_plan_options *options
 void np_fuser_reset(np_fuser *f);
 /* The group's tasks stay alone from the next reset on. */
 void np_fuser_bar(np_fuser *f, const np_fusion *fusion, uint32_t group);
+void np_fuser_allow_all(np_fuser *f); /* nothing is barred any more */
 /* Merges; sideways: also what only reads the same values; streams: also ops that run in blocks of rows
  * over all lanes, which costs time and saves memory. */
 void np_fuse(np_fuser *f, bool sideways, bool streams);
@@ -46,7 +47,10 @@ void np_fuser_free(np_fuser *f);
 uint32_t np_fuser_group(np_fuser *f, uint32_t task); /* the representative of a task's group */
 /* What the fuser has come to, in an order that runs. */
 bool np_fusion_take(np_fuser *f, np_fusion *out);
+bool np_fusion_copy(np_builder *b, const np_fusion *from, np_fusion *to);
 void np_fusion_free(np_builder *b, np_fusion *fusion);
+/* Puts the fusion's groups, whose steps the builder holds, into an order in which less is alive. */
+bool np_reorder(np_builder *b, np_fusion *fusion, bool *changed);
 
 /* Is an axis from `from` on set at run time? */
 bool np_axes_set_later(const np_group_shape *s, int from);

@@ -9,11 +9,11 @@ static size_t table_bytes(uint32_t n_tasks)
     return np_workspace(((size_t)n_tasks + 1) * (4 * sizeof(uint32_t) + 2));
 }
 
-static bool take_fusion(np_fuser *f, np_fusion *o)
+static bool take_fusion(np_builder *b, np_fusion *o)
 {
-    const size_t t = f->b->n_tasks + 1;
-    *o = (np_fusion){.n_tasks = f->b->n_tasks};
-    o->group = np_calloc(f->b->ctx, NEAP_MEM_GRAPH, table_bytes(o->n_tasks));
+    const size_t t = b->n_tasks + 1;
+    *o = (np_fusion){.n_tasks = b->n_tasks};
+    o->group = np_calloc(b->ctx, NEAP_MEM_GRAPH, table_bytes(o->n_tasks));
     if (!o->group)
         return false;
     o->first = o->group + t;
@@ -21,6 +21,16 @@ static bool take_fusion(np_fuser *f, np_fusion *o)
     o->order = o->task + t;
     o->axes = (uint8_t *)(o->order + t);
     o->heavy = (bool *)(o->axes + t);
+    return true;
+}
+
+bool np_fusion_copy(np_builder *b, const np_fusion *from, np_fusion *to)
+{
+    if (!take_fusion(b, to))
+        return false;
+    memcpy(to->group, from->group, table_bytes(from->n_tasks));
+    to->n_groups = from->n_groups;
+    to->block_rows = from->block_rows;
     return true;
 }
 
@@ -149,7 +159,7 @@ static void order_groups(np_fuser *f, np_fusion *o)
 
 bool np_fusion_take(np_fuser *f, np_fusion *o)
 {
-    if (!take_fusion(f, o))
+    if (!take_fusion(f->b, o))
         return false;
     list_members(f, o);
     order_groups(f, o);

@@ -428,6 +428,23 @@ static void flatten(group_layout *l, np_member *head, int64_t in)
     }
 }
 
+/* The kernel's own form of the chain; of places it wants to know only which serve a row with one. */
+static bool prepare(group_layout *l, const np_member *head)
+{
+    np_builder *b = l->b;
+    const size_t bytes = np_workspace(head->n_places * sizeof(np_chain_place));
+    np_chain_place *places = np_calloc(b->ctx, NEAP_MEM_GRAPH, bytes);
+    if (!places)
+        return false;
+    for (uint32_t i = 0; i < head->n_places; i++)
+        places[i].one = b->chain_places[head->first_place + i].one;
+    b->ctx->kernels->chain->prepare(b->chain_ops + head->first_op, (int)head->n_chain, places);
+    for (uint32_t i = 0; i < head->n_chain; i++)
+        l->group.far |= b->chain_ops[head->first_op + i].far;
+    np_free(b->ctx, NEAP_MEM_GRAPH, places, bytes);
+    return true;
+}
+
 static bool find_chains(group_layout *l)
 {
     np_builder *b = l->b;
@@ -443,6 +460,8 @@ static bool find_chains(group_layout *l)
                 return false;
         mark_passed(l, head, m);
         flatten(l, head, in);
+        if (head->n_chain && !prepare(l, head))
+            return false;
         end += end == m;
     }
     return true;

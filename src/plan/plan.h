@@ -131,6 +131,7 @@ typedef struct np_member {
 typedef struct np_group {
     uint32_t first_member, n_members;
     uint8_t n_axes;
+    bool far;            /* a chain writes past the caches */
     bool streamed;       /* blocks one after the other, each by all lanes */
     uint32_t extents_of; /* operand that tells the axes' extents in this run ... */
     int8_t extent_dim[NP_AXES]; /* ... by these dimensions */
