@@ -24,6 +24,7 @@ typedef struct group_layout {
     np_group_shape shape;
     uint32_t first_slot;
     np_block *tiles; /* by member: lives from making to the last reader inside, in members */
+    uint64_t *at;    /* by member: its tile's offset */
     bool products;
 } group_layout;
 
@@ -192,6 +193,31 @@ static void take_over_tile(group_layout *l, uint32_t m)
     }
 }
 
+/* Tiles of one size after those of another, so that two that lie on each other do so element by
+ * element: a chain has written part of one result while it still reads what another one was. */
+static uint64_t place_by_size(group_layout *l)
+{
+    uint64_t base = 0, last = 0;
+    for (;;) {
+        uint64_t size = UINT64_MAX; /* the next larger one */
+        for (uint32_t m = 0; m < l->n; m++)
+            if (l->tiles[m].bytes > last && l->tiles[m].bytes < size)
+                size = l->tiles[m].bytes;
+        if (size == UINT64_MAX)
+            return base;
+        for (uint32_t m = 0; m < l->n; m++)
+            l->tiles[m].hosted = l->tiles[m].bytes != size;
+        uint64_t bytes = np_place(l->b->ctx, l->tiles, l->n);
+        if (bytes == UINT64_MAX)
+            return bytes;
+        for (uint32_t m = 0; m < l->n; m++)
+            if (l->tiles[m].bytes == size)
+                l->at[m] = base + l->tiles[m].offset;
+        base += bytes;
+        last = size;
+    }
+}
+
 /* Offsets of the tiles for `block` indices; what they take. */
 static uint64_t place_tiles(group_layout *l, int64_t block)
 {
@@ -205,7 +231,7 @@ static uint64_t place_tiles(group_layout *l, int64_t block)
     }
     for (uint32_t m = 0; m < l->n; m++)
         take_over_tile(l, m);
-    return np_place(b->ctx, l->tiles, l->n);
+    return place_by_size(l);
 }
 
 /* Bytes that one index of the last axis moves through: tiles and what lies outside, each array once. */
@@ -272,7 +298,7 @@ static void set_tiles(group_layout *l)
         np_cut *s = &b->slots[k];
         const np_plan_operand *o = &b->operands[s->operand];
         if (s->in_tile)
-            s->tile_at = (int64_t)l->tiles[o->source].offset + o->offset;
+            s->tile_at = (int64_t)l->at[o->source] + o->offset;
     }
 }
 
@@ -412,7 +438,10 @@ static void mark_passed(group_layout *l, const np_member *head, uint32_t head_at
         np_chain_op *op = &b->chain_ops[head->first_op + i];
         const np_chain_op *next = op + 1;
         uint32_t task = l->task[head_at + i];
-        bool reads = next->in[0] == op->out || next->in[1] == op->out || next->in[2] == op->out;
+        const uint32_t n_in = b->members[l->group.first_member + head_at + i + 1].n_in;
+        bool reads = false;
+        for (uint32_t k = 0; k < n_in; k++)
+            reads |= next->in[k] == op->out;
         op->passed = s->in_tile && reads && b->out_first[task] + 1 == b->out_first[task + 1];
     }
 }
@@ -545,8 +574,9 @@ bool np_emit_group(np_builder *b, const np_fusion *fusion, uint32_t g)
     l.shape = np_task_shape(b, l.task[0], fusion->axes[g], fusion->heavy[g]);
     l.group.first_member = b->n_members;
     l.group.n_members = l.n;
-    const size_t tile_bytes = np_workspace(l.n * sizeof *l.tiles);
+    const size_t tile_bytes = np_workspace(l.n * (sizeof *l.tiles + sizeof *l.at));
     l.tiles = np_calloc(b->ctx, NEAP_MEM_GRAPH, tile_bytes);
+    l.at = l.tiles ? (uint64_t *)(void *)(l.tiles + l.n) : NULL;
     bool ok = l.tiles && lay_out(&l);
     if (l.tiles)
         np_free(b->ctx, NEAP_MEM_GRAPH, l.tiles, tile_bytes);
