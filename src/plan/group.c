@@ -78,13 +78,14 @@ static bool add_result(group_layout *l, uint32_t m, uint32_t slot)
     np_builder *b = l->b;
     const np_todo *t = &b->tasks[l->task[m]];
     np_entry *entry = &b->g->entries[t->entry];
-    uint32_t block, operand;
+    uint32_t block = NP_NONE, operand;
     bool ok = escapes(l, l->task[m])
                   ? np_emit_result(b, entry->array, b->direct[t->entry], &operand, &block)
                   : np_emit_operand(b, entry->array, NP_IN_TILE, m,
                                     neap_array_bytes(entry->array), &operand);
     if (!ok)
         return false;
+    b->members[l->group.first_member + m].block = block;
     entry->operand = operand;
     b->slots[slot].operand = operand;
     b->slots[slot].in_tile = b->operands[operand].kind == NP_IN_TILE;

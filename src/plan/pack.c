@@ -2,7 +2,7 @@
  * memory whose pointers stay valid. */
 #include <string.h>
 
-#include "plan/builder.h"
+#include "plan/emit.h"
 
 static const uint8_t no_attr[NP_ATTR_BYTES];
 
@@ -84,7 +84,7 @@ static void lay_out(const np_builder *b, neap_plan *p, cursor *c)
     for (uint32_t i = 0; i < b->n_steps; i++) {
         const np_raw_step *s = &b->steps[i];
         np_step step = {.op = s->op, .n_in = s->n_in, .block = s->block, .scratch = s->scratch,
-                        .group = s->group};
+                        .group = s->group, .seconds = (float)np_step_seconds(b, s)};
         take_words(c, s->array, s->copy || s->group != NP_NONE, s->op, &step.attr, &step.name);
         if (!c->base)
             continue;

@@ -123,6 +123,7 @@ typedef struct np_member {
     const void *attr;
     const char *name;
     uint32_t first_slot, n_in; /* the result, then the inputs */
+    uint32_t block;            /* of the result; NP_NONE: a tile, or a root's own bytes */
     uint32_t n_chain;          /* members from here on that run as one chain; 0: its op's own run */
     uint32_t first_op, first_place, n_places;
     bool flat; /* the chain's tile is one row */
@@ -149,6 +150,7 @@ typedef struct np_step {
     uint32_t block;   /* NP_NONE: an effect or an output */
     uint32_t scratch; /* block, or NP_NONE */
     uint32_t group;   /* NP_NONE: one op */
+    float seconds;    /* predicted */
     const char *name;
 } np_step;
 

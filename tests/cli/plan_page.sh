@@ -30,6 +30,13 @@ if [ -r "$shared/models/whisper-base/encoder.pte" ]; then
     one_case transcribe -m "$shared/models/whisper-base"
     [ "$(python3 -c "import json; print([p['name'] for p in json.load(open('$w/plan.json'))['plans']])")" = \
         "['encoder.pte', 'cross_kv.pte', 'decoder.pte']" ] || fault "plans of transcribe"
+    # What would lower the peak, and at what cost; with --verbose, what was not fused, and why.
+    one_case run "$shared/models/whisper-base/encoder.pte"
+    must 0 plan run "$shared/models/whisper-base/encoder.pte" --verbose
+    sed -n '/^What would lower it:$/,/^$/p' "$w/out" >"$w/lower"
+    grep -Eq '^  [^:]+: -[0-9.]+ MiB, \+[0-9.]+ % time$' "$w/lower" || fault "lower: $(cat "$w/out")"
+    [ "$(wc -l <"$w/lower")" -le 8 ] || fault "lower: $(cat "$w/lower")"
+    sed -n '/^Not fused:$/,$p' "$w/out" | grep -Eq '^  [^ ]+ \+ [^ ]+: .+$' || fault "not fused: $(cat "$w/out")"
 fi
 
 # Bare graphs: inputs, one that nobody uses, a branch, an output; one value in place of another.

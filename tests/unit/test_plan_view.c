@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/context.h"
@@ -17,6 +18,9 @@ typedef struct seen {
     size_t n;
     uint64_t live[MOST];
     const char *name[MOST], *op[MOST];
+    int64_t ops[MOST];
+    double seconds; /* of all steps */
+    int64_t rows, block_rows; /* of the last streamed one */
     size_t steps;
 } seen;
 
@@ -36,6 +40,10 @@ static bool take_step(void *user, const neap_plan_step *step)
     assert_true(s->steps < MOST);
     s->live[s->steps] = step->live_bytes;
     s->name[s->steps] = step->name;
+    s->ops[s->steps] = step->ops;
+    s->seconds += step->predicted_seconds;
+    s->rows = step->block_rows ? step->rows : s->rows;
+    s->block_rows = step->block_rows ? step->block_rows : s->block_rows;
     s->op[s->steps++] = step->op;
     return true;
 }
@@ -74,6 +82,7 @@ static void check_consistent(const neap_plan_info *info)
     assert_int_equal(most, info->largest_live_bytes);
     if (all.steps)
         assert_int_equal(all.live[info->peak_step], most);
+    assert_true(fabs(all.seconds - info->predicted_seconds) <= 1e-5 * info->predicted_seconds);
 }
 
 static neap_plan *look(neap_context *ctx, int n, neap_array *const *roots)
@@ -81,6 +90,7 @@ static neap_plan *look(neap_context *ctx, int n, neap_array *const *roots)
     neap_plan *plan;
     neap_plan_info info = NEAP_PLAN_INFO_INIT;
     all.n = all.steps = 0;
+    all.seconds = 0;
     assert_int_equal(neap_plan_make(ctx, n, roots, 0, NULL, &plan), NEAP_OK);
     neap_plan_describe(plan, &info);
     assert_int_equal(neap_plan_values(plan, take_value, &all), NEAP_OK);
@@ -203,6 +213,54 @@ static void test_consistent(void **state)
     }
 }
 
+/* exp and tanh become one step, whose two results the product reads: both are values of that step. */
+static void test_group(void **state)
+{
+    (void)state;
+    neap_context *ctx = new_context(false);
+    enum { LONG = 1 << 20 }; /* so that tiles are worth their scratch */
+    const int64_t shape[2] = {1, LONG / 4}, turned[2] = {LONG / 4, 1};
+    neap_array *x = neap_array_zeros(NEAP_F32, 2, shape), *a = neap_exp(x), *b = neap_tanh(a);
+    neap_array *root = neap_matmul(a, neap_reshape(b, 2, turned));
+    neap_array_set_name(x, "x");
+    neap_array_set_name(b, "b");
+    neap_plan *plan = look(ctx, 1, &root);
+    assert_int_equal(all.steps, 2);
+    assert_int_equal(all.ops[0], 2);
+    assert_string_equal(all.name[0], "b");
+    assert_string_equal(all.op[0], "tanh");
+    assert_int_equal(all.ops[1], 1);
+    expect(0, "x", NEAP_PLAN_ACTIVATION, 0, 1, LONG);
+    expect(1, "b", NEAP_PLAN_ACTIVATION, 0, 1, LONG);
+    expect(2, "matmul", NEAP_PLAN_RESULT, 1, 1, 4);
+    assert_string_equal(value(0)->op, "exp");
+    assert_true(all.seconds > 0);
+    finish(ctx, plan);
+}
+
+/* Two products after each other, of rows that do not need each other: the least memory is that of a
+ * few rows at a time. */
+static void test_streamed(void **state)
+{
+    (void)state;
+    enum { ROWS = 2048, NARROW = 256, WIDE = 1024 }; /* weights too large to be read for a tile */
+    neap_context *ctx = new_context(false);
+    neap_plan_options low = NEAP_PLAN_OPTIONS_INIT;
+    low.without = NEAP_PLAN_LOW_MEMORY;
+    assert_int_equal(neap_context_plan_options(ctx, &low), NEAP_OK);
+    const int64_t tall[2] = {ROWS, NARROW}, up[2] = {NARROW, WIDE}, down[2] = {WIDE, NARROW};
+    neap_array *x = neap_array_zeros(NEAP_F32, 2, tall), *u = neap_array_zeros(NEAP_F32, 2, up);
+    neap_array *d = neap_array_zeros(NEAP_F32, 2, down);
+    neap_array *root = neap_matmul(neap_silu(neap_matmul(x, u)), d);
+    neap_plan *plan = look(ctx, 1, &root);
+    assert_int_equal(all.steps, 1);
+    assert_int_equal(all.ops[0], 3);
+    assert_int_equal(all.rows, ROWS);
+    assert_true(all.block_rows > 0 && all.block_rows < ROWS);
+    expect(0, "matmul", NEAP_PLAN_RESULT, 0, 0, ROWS * NARROW * 4);
+    finish(ctx, plan);
+}
+
 static void test_empty(void **state)
 {
     (void)state;
@@ -250,7 +308,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lifetimes),        cmocka_unit_test(test_in_place),
-        cmocka_unit_test(test_consistent),       cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_consistent),       cmocka_unit_test(test_group),
+        cmocka_unit_test(test_streamed),         cmocka_unit_test(test_empty),
         cmocka_unit_test(test_stops_and_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
