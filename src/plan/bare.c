@@ -223,7 +223,9 @@ static neap_status plan_made(bare *b, neap_context *ctx, neap_bare_plan *plan)
     plan->exact = found.exact;
     plan->steps = b->g.n_nodes;
     set_lifetimes(b);
-    plan->arena_bytes = np_place(ctx, b->blocks, b->graph->n);
+    np_work work = {.ctx = ctx};
+    plan->arena_bytes = np_place(&work, b->blocks, b->graph->n);
+    np_work_free(&work);
     return plan->arena_bytes != UINT64_MAX && find_peak_step(b, ctx, plan) ? NEAP_OK : NEAP_ENOMEM;
 }
 
@@ -274,8 +276,10 @@ neap_status neap_place_blocks(neap_context *ctx, uint32_t n, const uint32_t *fir
         blocks[i] =
             (np_block){.bytes = bytes[i], .first = first[i], .last = end[i] - 1, .owner = i};
     }
-    if (status == NEAP_OK && (*arena = np_place(ctx, blocks, n)) == UINT64_MAX)
+    np_work work = {.ctx = ctx};
+    if (status == NEAP_OK && (*arena = np_place(&work, blocks, n)) == UINT64_MAX)
         status = NEAP_ENOMEM;
+    np_work_free(&work);
     for (uint32_t i = 0; i < n && status == NEAP_OK; i++)
         offsets[i] = blocks[i].offset;
     np_free(ctx, NEAP_MEM_GRAPH, blocks, size);

@@ -254,6 +254,7 @@ static bool take_tables(np_builder *b)
 
 bool np_builder_start(np_builder *b)
 {
+    b->place_work.ctx = b->step_work.ctx = b->tile_work.ctx = b->ctx;
     return take_tables(b) && np_tasks_find(b);
 }
 
@@ -290,6 +291,9 @@ void np_builder_free(np_builder *b)
     size_t n = b->g->n ? b->g->n : 1, r = b->g->n_roots ? (size_t)b->g->n_roots : 1;
     neap_context *c = b->ctx;
 #define FREE(field) np_free(c, NEAP_MEM_GRAPH, b->field, b->field##_capacity * sizeof *b->field)
+    np_work_free(&b->place_work);
+    np_work_free(&b->step_work);
+    np_work_free(&b->tile_work);
     FREE(tasks);
     FREE(edges);
     FREE(writes);

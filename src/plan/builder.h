@@ -69,6 +69,7 @@ typedef struct np_builder {
     uint32_t n_operands, n_values, n_states, n_blocks, n_inputs, n_steps, n_outputs, n_groups,
         n_members, n_slots, n_chain_ops, n_chain_places;
     int64_t copies;
+    np_work place_work, step_work, tile_work; /* of placing; of tables by step; of one group */
     /* by entry */
     bool *copied;           /* a state read that is copied before a later write */
     uint32_t *copy_operand; /* that copy */

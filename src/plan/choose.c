@@ -50,7 +50,7 @@ static uint64_t arena_of(np_builder *b, const np_fusion *fusion)
 {
     if (!np_builder_emit(b, fusion) || !addressable(b) || !np_host(b))
         return UINT64_MAX;
-    return np_place(b->ctx, b->blocks, b->n_blocks);
+    return np_place(&b->place_work, b->blocks, b->n_blocks);
 }
 
 static uint64_t pages(uint64_t arena)
@@ -101,8 +101,7 @@ static void keep(chooser *c, np_fusion *fusion, uint64_t arena, const char *text
 static bool bar_groups(chooser *c, const np_fusion *fusion, uint64_t limit, bool *barred)
 {
     const np_builder *b = c->b;
-    size_t bytes = np_workspace(((size_t)b->n_steps + 1) * sizeof(int64_t));
-    int64_t *live = np_alloc(b->ctx, NEAP_MEM_GRAPH, bytes);
+    int64_t *live = np_work_take(&c->b->step_work, ((size_t)b->n_steps + 1) * sizeof(int64_t));
     if (!live)
         return false;
     np_find_live(b, live);
@@ -114,7 +113,6 @@ static bool bar_groups(chooser *c, const np_fusion *fusion, uint64_t limit, bool
         np_fuser_bar(&c->f, fusion, g);
         *barred = true;
     }
-    np_free(b->ctx, NEAP_MEM_GRAPH, live, bytes);
     return true;
 }
 

@@ -208,7 +208,7 @@ static uint64_t place_by_size(group_layout *l)
             return base;
         for (uint32_t m = 0; m < l->n; m++)
             l->tiles[m].hosted = l->tiles[m].bytes != size;
-        uint64_t bytes = np_place(l->b->ctx, l->tiles, l->n);
+        uint64_t bytes = np_place(&l->b->place_work, l->tiles, l->n);
         if (bytes == UINT64_MAX)
             return bytes;
         for (uint32_t m = 0; m < l->n; m++)
@@ -462,16 +462,16 @@ static void flatten(group_layout *l, np_member *head, int64_t in)
 static bool prepare(group_layout *l, const np_member *head)
 {
     np_builder *b = l->b;
-    const size_t bytes = np_workspace(head->n_places * sizeof(np_chain_place));
-    np_chain_place *places = np_calloc(b->ctx, NEAP_MEM_GRAPH, bytes);
+    const size_t bytes = head->n_places * sizeof(np_chain_place);
+    np_chain_place *places = np_work_take(&b->step_work, bytes);
     if (!places)
         return false;
+    memset(places, 0, bytes);
     for (uint32_t i = 0; i < head->n_places; i++)
         places[i].one = b->chain_places[head->first_place + i].one;
     b->ctx->kernels->chain->prepare(b->chain_ops + head->first_op, (int)head->n_chain, places);
     for (uint32_t i = 0; i < head->n_chain; i++)
         l->group.far |= b->chain_ops[head->first_op + i].far;
-    np_free(b->ctx, NEAP_MEM_GRAPH, places, bytes);
     return true;
 }
 
@@ -575,12 +575,9 @@ bool np_emit_group(np_builder *b, const np_fusion *fusion, uint32_t g)
     l.shape = np_task_shape(b, l.task[0], fusion->axes[g], fusion->heavy[g]);
     l.group.first_member = b->n_members;
     l.group.n_members = l.n;
-    const size_t tile_bytes = np_workspace(l.n * (sizeof *l.tiles + sizeof *l.at));
-    l.tiles = np_calloc(b->ctx, NEAP_MEM_GRAPH, tile_bytes);
+    l.tiles = np_work_take(&b->tile_work, l.n * (sizeof *l.tiles + sizeof *l.at));
     l.at = l.tiles ? (uint64_t *)(void *)(l.tiles + l.n) : NULL;
     bool ok = l.tiles && lay_out(&l);
-    if (l.tiles)
-        np_free(b->ctx, NEAP_MEM_GRAPH, l.tiles, tile_bytes);
     if (!ok)
         return false;
     const np_member *last = &b->members[l.group.first_member + l.n - 1];

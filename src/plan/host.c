@@ -95,19 +95,14 @@ bool np_host(np_builder *b)
 {
     if (b->n_outputs == 0 || b->n_blocks == 0)
         return true;
-    size_t output = np_workspace(b->n_blocks * sizeof(uint32_t));
-    size_t live = np_workspace(((size_t)b->n_steps + 1) * sizeof(int64_t));
-    hosts h = {.b = b,
-               .output = np_alloc(b->ctx, NEAP_MEM_GRAPH, output),
-               .live = np_alloc(b->ctx, NEAP_MEM_GRAPH, live)};
-    bool ok = h.output && h.live;
-    if (ok) {
-        memset(h.output, 0xff, output);
-        for (int i = 0; i < MOST_ROUNDS && move_one(&h, fullest_step(&h)); i++) {
-        }
-        rewire(&h);
+    const size_t steps = (size_t)b->n_steps + 1, output = b->n_blocks * sizeof(uint32_t);
+    int64_t *live = np_work_take(&b->step_work, steps * sizeof *live + output);
+    if (!live)
+        return false;
+    hosts h = {.b = b, .live = live, .output = (uint32_t *)(void *)(live + steps)};
+    memset(h.output, 0xff, output);
+    for (int i = 0; i < MOST_ROUNDS && move_one(&h, fullest_step(&h)); i++) {
     }
-    np_free(b->ctx, NEAP_MEM_GRAPH, h.output, output);
-    np_free(b->ctx, NEAP_MEM_GRAPH, h.live, live);
-    return ok;
+    rewire(&h);
+    return true;
 }

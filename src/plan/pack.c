@@ -149,8 +149,7 @@ void np_find_live(const np_builder *b, int64_t *live)
 
 bool np_find_peak(np_builder *b, neap_plan_info *info)
 {
-    size_t bytes = np_workspace(((size_t)b->n_steps + 1) * sizeof(int64_t));
-    int64_t *live = np_alloc(b->ctx, NEAP_MEM_GRAPH, bytes);
+    int64_t *live = np_work_take(&b->step_work, ((size_t)b->n_steps + 1) * sizeof(int64_t));
     if (!live)
         return false;
     np_find_live(b, live);
@@ -160,7 +159,6 @@ bool np_find_peak(np_builder *b, neap_plan_info *info)
             info->largest_live_bytes = (uint64_t)live[s];
             info->peak_step = s;
         }
-    np_free(b->ctx, NEAP_MEM_GRAPH, live, bytes);
     if (b->n_steps && b->steps[info->peak_step].scratch != NP_NONE)
         info->scratch_bytes = b->blocks[b->steps[info->peak_step].scratch].bytes;
     return true;

@@ -356,12 +356,29 @@ static void place(placer *p)
     p->arena = np_place_search(p->sorted, p->n, p->arena, p->best);
 }
 
-uint64_t np_place(neap_context *ctx, np_block *blocks, uint32_t n)
+void *np_work_take(np_work *w, size_t bytes)
+{
+    if (bytes <= w->bytes)
+        return w->memory;
+    bytes = np_workspace(2 * w->bytes > bytes ? 2 * w->bytes : bytes);
+    np_work_free(w);
+    w->memory = np_alloc(w->ctx, NEAP_MEM_GRAPH, bytes);
+    w->bytes = w->memory ? bytes : 0;
+    return w->memory;
+}
+
+void np_work_free(np_work *w)
+{
+    np_free(w->ctx, NEAP_MEM_GRAPH, w->memory, w->bytes);
+    w->memory = NULL;
+    w->bytes = 0;
+}
+
+uint64_t np_place(np_work *work, np_block *blocks, uint32_t n)
 {
     const size_t slots = (size_t)n + 1;
-    const size_t bytes = np_workspace(slots * (4 * sizeof(np_placing) + 2 * sizeof(uint64_t) +
+    uint8_t *memory = np_work_take(work, slots * (4 * sizeof(np_placing) + 2 * sizeof(uint64_t) +
                                                sizeof(placed) + 2 * sizeof(uint32_t)));
-    uint8_t *memory = np_alloc(ctx, NEAP_MEM_GRAPH, bytes);
     if (!memory)
         return UINT64_MAX;
     placer p = {.items = (np_placing *)memory};
@@ -384,6 +401,5 @@ uint64_t np_place(neap_context *ctx, np_block *blocks, uint32_t n)
     for (uint32_t i = 0; i < n; i++)
         if (blocks[i].owner != i)
             blocks[i].offset = blocks[blocks[i].owner].offset;
-    np_free(ctx, NEAP_MEM_GRAPH, memory, bytes);
     return p.n ? p.arena : 0;
 }

@@ -24,6 +24,16 @@ static inline size_t np_workspace(size_t bytes)
     return bytes > NP_WORKSPACE_LEAST ? bytes : NP_WORKSPACE_LEAST;
 }
 
+/* Workspace that is kept for the next one who needs some: one user at a time. */
+typedef struct np_work {
+    neap_context *ctx;
+    void *memory;
+    size_t bytes;
+} np_work;
+/* At least that many bytes, of any content, until the next take; NULL: no memory. */
+void *np_work_take(np_work *work, size_t bytes);
+void np_work_free(np_work *work);
+
 /* ---- the graph as gathered ------------------------------------------------------------------- */
 
 typedef struct np_entry {
@@ -190,8 +200,8 @@ neap_status np_plan_build(np_graph *g, bool object, neap_plan **out);
 void np_plan_destroy(neap_plan *p);
 
 /* Offsets for blocks with lifetimes; returns the arena's bytes. Blocks that share another's place
- * are skipped. Workspace is taken from ctx. UINT64_MAX: no memory. */
-uint64_t np_place(neap_context *ctx, np_block *blocks, uint32_t n);
+ * are skipped. UINT64_MAX: no memory. */
+uint64_t np_place(np_work *work, np_block *blocks, uint32_t n);
 
 /* ---- the cache ---------------------------------------------------------------------------------
  */
