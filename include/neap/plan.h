@@ -26,7 +26,8 @@ enum {
     NEAP_PLAN_NO_ORDER = 4,      /* program order */
     NEAP_PLAN_NO_STREAMING = 8,  /* no runs of steps over blocks of rows */
     NEAP_PLAN_NO_RECOMPUTE = 16, /* cheap values are never made twice */
-    NEAP_PLAN_LOW_MEMORY = 32    /* the least peak, whatever the time */
+    NEAP_PLAN_LOW_MEMORY = 32,   /* the least peak, whatever the time */
+    NEAP_PLAN_BEST_EFFORT = 64   /* over the budget: the least peak, not a refusal */
 };
 
 /* What the planner weighed, told while it plans. Strings live during the call. */

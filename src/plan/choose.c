@@ -258,7 +258,7 @@ static bool choose(chooser *c)
 static bool refused(const chooser *c)
 {
     uint64_t least = least_arena(c) + c->outputs;
-    if (!c->options.budget || least <= c->budget)
+    if (!c->options.budget || least <= c->budget || c->options.without & NEAP_PLAN_BEST_EFFORT)
         return false;
     np_fail(c->b->ctx, NEAP_ENOMEM,
             "needs at least %llu bytes for activations, scratch and results, the budget is %llu",
