@@ -75,14 +75,102 @@ typedef struct random_graph {
     X(mul) X(div) X(maximum) X(minimum) X(less) X(greater_equal) X(equal) X(logical_and) \
         X(logical_or) X(arctan2) X(logaddexp) X(remainder) X(add) X(mul)
 #define REDUCE_OPS(X) X(sum) X(mean) X(max) X(min) X(argmax)
+/* What else works along an axis. */
+#define ALONG_OPS(X)                                                                         \
+    X(variance) X(logsumexp) X(product) X(any) X(sum_two) X(sort) X(argsort) X(topk) X(flip) \
+    X(roll) X(repeat) X(tril) X(triu) X(cumprod) X(cummax)
+
+static inline neap_array *along_variance(neap_array *x, int axis, unsigned flags)
+{
+    return neap_var_axes(x, 1, &axis, 0, flags);
+}
+
+static inline neap_array *along_logsumexp(neap_array *x, int axis, unsigned flags)
+{
+    return neap_logsumexp_axes(x, 1, &axis, flags);
+}
+
+static inline neap_array *along_product(neap_array *x, int axis, unsigned flags)
+{
+    return neap_prod_axes(x, 1, &axis, flags);
+}
+
+static inline neap_array *along_any(neap_array *x, int axis, unsigned flags)
+{
+    return neap_any_axes(x, 1, &axis, flags);
+}
+
+/* Over this axis and the next, or over all. */
+static inline neap_array *along_sum_two(neap_array *x, int axis, unsigned flags)
+{
+    const int axes[2] = {axis, axis + 1};
+    return neap_sum_axes(x, neap_array_rank(x) > 1 && axis + 1 < 0 ? 2 : 0, axes, flags);
+}
+
+static inline neap_array *along_sort(neap_array *x, int axis, unsigned flags)
+{
+    (void)flags;
+    return neap_sort(x, axis);
+}
+
+static inline neap_array *along_argsort(neap_array *x, int axis, unsigned flags)
+{
+    (void)flags;
+    return neap_argsort(x, axis);
+}
+
+static inline neap_array *along_topk(neap_array *x, int axis, unsigned flags)
+{
+    return neap_topk(x, 1 + flags, axis);
+}
+
+static inline neap_array *along_flip(neap_array *x, int axis, unsigned flags)
+{
+    (void)flags;
+    return neap_flip(x, 1, &axis);
+}
+
+static inline neap_array *along_roll(neap_array *x, int axis, unsigned flags)
+{
+    const int64_t shift = flags ? -2 : 1;
+    return neap_roll(x, 1, &shift, &axis);
+}
+
+static inline neap_array *along_repeat(neap_array *x, int axis, unsigned flags)
+{
+    return neap_repeat(x, 2 + flags, axis);
+}
+
+static inline neap_array *along_tril(neap_array *x, int axis, unsigned flags)
+{
+    return neap_tril(x, axis + (int)flags);
+}
+
+static inline neap_array *along_triu(neap_array *x, int axis, unsigned flags)
+{
+    return neap_triu(x, axis + (int)flags);
+}
+
+static inline neap_array *along_cumprod(neap_array *x, int axis, unsigned flags)
+{
+    return neap_cumprod(x, axis, flags, false);
+}
+
+static inline neap_array *along_cummax(neap_array *x, int axis, unsigned flags)
+{
+    return neap_cummax(x, axis, flags, true);
+}
+
 #define NAME(op)      #op,
+#define ALONG(op)     along_##op,
 #define CALL(op)      neap_##op,
 static const char *const unary_names[] = {UNARY_OPS(NAME)};
 static neap_array *(*const unary_calls[])(neap_array *) = {UNARY_OPS(CALL)};
 static const char *const binary_names[] = {BINARY_OPS(NAME)};
 static neap_array *(*const binary_calls[])(neap_array *, neap_array *) = {BINARY_OPS(CALL)};
-static const char *const reduce_names[] = {REDUCE_OPS(NAME)};
-static neap_array *(*const reduce_calls[])(neap_array *, int, unsigned) = {REDUCE_OPS(CALL)};
+static const char *const reduce_names[] = {REDUCE_OPS(NAME) ALONG_OPS(NAME)};
+static neap_array *(*const reduce_calls[])(neap_array *, int, unsigned) = {
+    REDUCE_OPS(CALL) ALONG_OPS(ALONG)};
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
 static inline neap_array *build_leaf(const graph_node *n)
