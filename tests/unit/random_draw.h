@@ -87,9 +87,9 @@ static inline int add_leaf(random_graph *g, neap_dtype dtype, int rank, const in
 
 static inline neap_dtype any_dtype(random_graph *g)
 {
-    static const neap_dtype often[12] = {NEAP_F32, NEAP_F32, NEAP_F32,  NEAP_F32, NEAP_F32, NEAP_F32,
-                                         NEAP_F32, NEAP_F16, NEAP_BF16, NEAP_I32, NEAP_BOOL,
-                                         NEAP_U8};
+    static const neap_dtype often[12] = {NEAP_F32, NEAP_F32, NEAP_F32,  NEAP_F32,
+                                         NEAP_F32, NEAP_F32, NEAP_F32,  NEAP_F16,
+                                         NEAP_BF16, NEAP_I32, NEAP_BOOL, NEAP_U8};
     return often[rnd(g, 12)];
 }
 
@@ -380,7 +380,8 @@ static inline int draw_write(random_graph *g, int x)
             x = add_node(g, (graph_node){.kind = REDUCE, .op = 2, .n_in = 1, .in = {x}});
         if (x < 0)
             return -1;
-        x = rnd(g, 2) ? add_node(g, (graph_node){.kind = BINARY, .n_in = 2, .in = {target, x}}) : -1;
+        graph_node sum = {.kind = BINARY, .n_in = 2, .in = {target, x}};
+        x = rnd(g, 2) ? add_node(g, sum) : -1;
     }
     if (x < 0 || !same_shape(&g->node[target], &g->node[x]))
         return -1;
@@ -440,22 +441,29 @@ static inline int draw_along(random_graph *g, int x)
 
 static inline int draw_other(random_graph *g, int x)
 {
+    const int rank = g->node[x].rank;
+    graph_node n = node_of(COPY, x);
     switch (rnd(g, 5)) {
     case 0:
-        return add_node(g, (graph_node){.kind = EXPAND, .n_in = 1, .in = {x},
-                                        .axis = rnd(g, g->node[x].rank + 1)});
+        n.kind = EXPAND;
+        n.axis = rnd(g, rank + 1);
+        break;
     case 1:
-        return g->node[x].rank == 0 ? -1
-                                    : add_node(g, (graph_node){.kind = SQUEEZE, .n_in = 1, .in = {x},
-                                                               .axis = any_axis(g, &g->node[x])});
+        n.kind = SQUEEZE;
+        n.axis = any_axis(g, &g->node[x]);
+        break;
     case 2:
-        return add_node(g, node_of(COPY, x));
+        n = (graph_node){.kind = ARANGE, .op = rnd(g, 2), .n_args = 1, .width = 1,
+                         .arg = {{g->extent[rnd(g, 2)]}}};
+        break;
     case 3:
-        return add_node(g, (graph_node){.kind = ARANGE, .op = rnd(g, 2), .n_args = 1, .width = 1,
-                                        .arg = {{g->extent[rnd(g, 2)]}}});
+        if (g->n_states)
+            n = (graph_node){.kind = READ, .op = rnd(g, g->n_states)};
+        break;
     default:
-        return g->n_states ? add_node(g, (graph_node){.kind = READ, .op = rnd(g, g->n_states)}) : -1;
+        break;
     }
+    return n.kind == SQUEEZE && rank == 0 ? -1 : add_node(g, n);
 }
 
 /* ---- drawing: what programs are made of --------------------------------------------------- */
