@@ -297,6 +297,8 @@ static void check_budgets(neap_context *ctx, const neap_plan_info *whole, uint64
     snprintf(text, sizeof text, "%llu", (unsigned long long)least);
     CHECK(strstr(neap_context_error(ctx), text) != NULL);
     neap_context_clear_error(ctx);
+    o.without = NEAP_PLAN_BEST_EFFORT;
+    CHECK(plan_it(ctx, &o, true, &info) == NEAP_OK && info.peak_bytes == least);
 }
 
 static void check_settings(neap_context *one, neap_context *two)
