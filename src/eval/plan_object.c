@@ -1,5 +1,6 @@
 /* plan_object.c - plans that the user holds: made once, run many times with new parameter values.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/versioned.h"
@@ -78,9 +79,31 @@ static neap_status set_params(neap_plan *p, int n, neap_param *const *params)
     return NEAP_OK;
 }
 
+/* "matmul, silu, matmul in blocks of 256 rows" */
+static void tell_group(const neap_plan *p, const np_group *g, const neap_plan_options *o)
+{
+    char text[256] = "";
+    size_t n = 0;
+    const np_member *m = &p->members[g->first_member];
+    for (uint32_t i = 0; i < g->n_members && n < sizeof text - 80; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%.40s", i ? ", " : "", m[i].op->name);
+    if (n >= sizeof text - 80)
+        n += (size_t)snprintf(text + n, sizeof text - n, " ...");
+    if (g->streamed)
+        snprintf(text + n, sizeof text - n, " in blocks of %lld rows", (long long)g->block);
+    const neap_plan_event fused = {.kind = NEAP_PLAN_EVENT_FUSED,
+                                   .text = text,
+                                   .a = m[0].name,
+                                   .b = m[g->n_members - 1].name,
+                                   .chosen = true};
+    o->explain(o->user, &fused);
+}
+
 static void tell_made(const neap_plan *p)
 {
     const neap_plan_options o = np_plan_options_of(p->ctx);
+    for (uint32_t g = 0; o.explain && g < p->n_groups; g++)
+        tell_group(p, &p->groups[g], &o);
     const neap_plan_event made = {.kind = NEAP_PLAN_EVENT_MADE,
                                   .text = "",
                                   .a = "",

@@ -95,7 +95,7 @@ static void test_stories(void **state)
     assert_int_equal(neap_scope_push(ctx), NEAP_OK);
     cli_plan_data d = CLI_PLAN_DATA_INIT;
     assert_int_equal(cli_plan_data_watch(&d, ctx), CLI_DONE);
-    const int64_t shape[1] = {1000};
+    const int64_t shape[1] = {1 << 20};
     neap_array *x = neap_array_zeros(NEAP_F32, 1, shape);
     neap_plan *plan[2];
     for (int i = 0; i < 2; i++) {
@@ -115,6 +115,7 @@ static void test_stories(void **state)
         assert_true(json_array_size(d.part[i].values) >= 1);
         neap_plan_free(plan[i]);
     }
+    assert_int_equal(json_array_size(d.part[0].story.fused), d.part[0].info.fused_groups);
     assert_false(d.failed);
     cli_plan_data_free(&d);
     neap_scope_pop(ctx);
