@@ -42,6 +42,42 @@ static neap_array *node(const np_op *op, uint32_t n, neap_array *const *given, u
     return np_node(op, n, in, NULL, 0);
 }
 
+/* Are x's elements all of its storage, in another order of dimensions? Then `shape` is of that order. */
+static bool permuted(const neap_array *x, int64_t *shape)
+{
+    int order[NEAP_MAX_RANK];
+    if (!x->base || x->offset || x->shift || x->dynamic_dim >= 0 ||
+        neap_array_size(x) != neap_array_size(x->base) || neap_array_size(x) == 0 ||
+        np_is_row_major(x->rank, x->shape, x->strides))
+        return false;
+    for (int d = 0; d < x->rank; d++) {
+        int at = d;
+        for (; at > 0 && x->strides[order[at - 1]] < x->strides[d]; at--)
+            order[at] = order[at - 1];
+        order[at] = d;
+    }
+    int64_t next = 1;
+    for (int d = x->rank - 1; d >= 0; d--) {
+        shape[d] = x->shape[order[d]];
+        if (shape[d] != 1 && x->strides[order[d]] != next)
+            return false;
+        next *= shape[d];
+    }
+    return true;
+}
+
+/* Of one input, in the order in which its elements lie: the result may then take their place. */
+static neap_array *unary_node(const np_op *op, neap_array *x, const void *attr, size_t attr_bytes)
+{
+    int64_t shape[NEAP_MAX_RANK], strides[NEAP_MAX_RANK];
+    if (!permuted(x, shape))
+        return np_node(op, 1, &x, attr, attr_bytes);
+    np_row_major(x->rank, shape, strides);
+    neap_array *as_it_lies = np_view(x, x->rank, shape, strides, 0);
+    neap_array *y = as_it_lies ? np_node(op, 1, &as_it_lies, attr, attr_bytes) : NULL;
+    return y ? np_view(y, x->rank, x->shape, x->strides, 0) : NULL;
+}
+
 static neap_array *build(const np_op *op, uint32_t n, neap_array *const *in, np_operands operands)
 {
     neap_dtype d;
@@ -50,6 +86,10 @@ static neap_array *build(const np_op *op, uint32_t n, neap_array *const *in, np_
         return NULL;
     if (operands == FRACTION && !np_is_float(d))
         return in[0];
+    if (n == 1) {
+        neap_array *x = neap_cast(in[0], d);
+        return x ? unary_node(op, x, NULL, 0) : NULL;
+    }
     return node(op, n, in, 0, d);
 }
 
@@ -250,7 +290,7 @@ neap_array *neap_cast(neap_array *x, neap_dtype dtype)
         return np_refuse("cast", 1, &x, NEAP_EDTYPE, "to %s (%d)", info->name ? info->name : "?",
                          (int)dtype);
     np_cast_attr attr = {dtype};
-    return np_node(&np_op_cast, 1, &x, &attr, sizeof attr);
+    return unary_node(&np_op_cast, x, &attr, sizeof attr);
 }
 
 /* ---- made of others ------------------------------------------------------------------------- */

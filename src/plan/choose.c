@@ -97,22 +97,46 @@ static void keep(chooser *c, np_fusion *fusion, uint64_t arena, const char *text
 
 /* ---- candidates -------------------------------------------------------------------------------- */
 
-/* Groups that run where more than `limit` bytes are alive are barred; false: there is none. */
+/* Is a block that the group reads or writes alive at a step where too much is? `over`: such steps
+ * before each step. */
+static bool holds_too_much(const np_builder *b, uint32_t step, const int64_t *over)
+{
+    const np_group *g = &b->groups[b->steps[step].group];
+    for (uint32_t m = 0; m < g->n_members; m++) {
+        const np_member *member = &b->members[g->first_member + m];
+        for (uint32_t i = 0; i <= member->n_in; i++) {
+            const np_plan_operand *o = &b->operands[b->slots[member->first_slot + i].operand];
+            const np_block *k = o->kind == NP_IN_ARENA ? &b->blocks[b->blocks[o->source].owner] : NULL;
+            if (k && over[k->last + 1] > over[k->first])
+                return true;
+        }
+    }
+    return over[step + 1] > over[step];
+}
+
+/* Bars groups that are part of it where more than `limit` bytes are alive: those that run there, or if
+ * there is none those whose values are. */
 static bool bar_groups(chooser *c, const np_fusion *fusion, uint64_t limit, bool *barred)
 {
     const np_builder *b = c->b;
-    int64_t *live = np_work_take(&c->b->step_work, ((size_t)b->n_steps + 1) * sizeof(int64_t));
-    if (!live)
+    int64_t *over = np_work_take(&c->b->step_work, ((size_t)b->n_steps + 2) * sizeof *over), sum = 0;
+    if (!over)
         return false;
-    np_find_live(b, live);
-    *barred = false;
-    for (uint32_t s = 0; s < b->n_steps; s++) {
-        uint32_t g = fusion->order[s];
-        if ((uint64_t)live[s] <= limit || fusion->first[g + 1] - fusion->first[g] < 2)
-            continue;
-        np_fuser_bar(&c->f, fusion, g);
-        *barred = true;
+    np_find_live(b, over);
+    for (uint32_t s = 0; s <= b->n_steps; s++) {
+        int64_t here = s < b->n_steps && (uint64_t)over[s] > limit;
+        over[s] = sum;
+        sum += here;
     }
+    *barred = false;
+    for (int near = 0; near < 2 && !*barred; near++)
+        for (uint32_t s = 0; s < b->n_steps; s++) {
+            if (b->steps[s].group == NP_NONE ||
+                !(near ? holds_too_much(b, s, over) : over[s + 1] > over[s]))
+                continue;
+            np_fuser_bar(&c->f, fusion, fusion->order[s]);
+            *barred = true;
+        }
     return true;
 }
 

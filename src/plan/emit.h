@@ -18,6 +18,8 @@ bool np_emit_step(np_builder *b, const np_raw_step *s);
 bool np_emit_group(np_builder *b, const np_fusion *fusion, uint32_t group);
 /* Results of steps take over the bytes of inputs that end there. */
 void np_take_over(np_builder *b);
+/* May the step write the result over block `owner`, if that lies in the result's place? */
+bool np_may_end_in(const np_builder *b, uint32_t step, uint32_t owner, uint32_t output);
 
 /* ---- cost.c ------------------------------------------------------------------------------------- */
 

@@ -14,6 +14,7 @@ enum {
     LEAST_ELEMENTS = 8192,  /* below, a step of its own costs nothing */
     WHOLE_ELEMENTS = 65536, /* of what is read whole again for each tile */
     MOST_MEMBERS = 1024,
+    MOST_READERS = 32, /* of a value that is made a tile's only */
     MOST_VISITS = 4096, /* groups looked at to see whether a merge would make a circle */
     FARTHEST = 4096     /* tasks between two that are merged */
 };
@@ -45,6 +46,7 @@ void np_task_call_init(np_task_call *c, const np_builder *b, uint32_t task)
                         .in = c->at, .out = &c->out};
 }
 
+/* Weights that a product packs again for each part of its rows. */
 static int64_t whole_elements(const np_call *c, int dim)
 {
     int64_t most = 0;
@@ -52,9 +54,7 @@ static int64_t whole_elements(const np_call *c, int dim)
         const np_operand *o = c->in[i];
         if (np_op_part(c, dim, i) != NP_PART_WHOLE)
             continue;
-        int64_t n = c->op == &np_op_matmul || c->op == &np_op_addmm
-                        ? o->shape[o->rank - 1] * o->shape[o->rank - 2]
-                        : np_size(o->rank, o->shape);
+        int64_t n = o->shape[o->rank - 1] * o->shape[o->rank - 2];
         most = n > most ? n : most;
     }
     return most;
@@ -109,7 +109,7 @@ static void find_axes(np_fuser *f, uint32_t task)
         return;
     np_task_call c;
     np_task_call_init(&c, b, task);
-    bool moving = a->dynamic_dim >= 0;
+    bool moving = a->dynamic_dim >= 0, product = op == &np_op_matmul || op == &np_op_addmm;
     int axes = 0;
     for (int d = 0; d < a->rank && axes < NP_AXES; d++) {
         bool set_later = a->dynamic_dim == d;
@@ -117,11 +117,10 @@ static void find_axes(np_fuser *f, uint32_t task)
             continue;
         if (!cuttable(&c.call, d))
             break;
-        f->heavy[task] |= whole_elements(&c.call, d) > WHOLE_ELEMENTS;
+        f->heavy[task] |= op->scratch && (!product || whole_elements(&c.call, d) > WHOLE_ELEMENTS);
         axes++;
         moving &= !set_later;
     }
-    f->heavy[task] |= op->scratch && op != &np_op_matmul && op != &np_op_addmm;
     if (!moving) /* an extent that is set at run time must be one of the axes */
         f->axes[task] = (uint8_t)axes;
 }
@@ -207,26 +206,33 @@ static bool tiles_serve(np_fuser *f, uint32_t from, uint32_t to, int n)
     return true;
 }
 
-/* Is there a way from group a to group b through others? */
-static bool way_round(np_fuser *f, uint32_t a, uint32_t b)
+/* Is there a way out of these groups and back through others? Then they cannot be one step. */
+static bool circle(np_fuser *f, const uint32_t *set, uint32_t count)
 {
-    uint32_t n = 0, at = 0;
+    uint32_t n = 0, last = 0;
     f->stamp++;
-    f->seen[a] = f->stamp;
-    f->queue[n++] = a;
-    for (; at < n; at++)
-        for (uint32_t m = f->queue[at]; m != NP_NONE; m = f->next[m])
+    for (uint32_t i = 0; i < count; i++) {
+        f->seen[set[i]] = f->stamp;
+        last = f->last[set[i]] > last ? f->last[set[i]] : last;
+    }
+    for (uint32_t at = 0; at < count + n; at++) {
+        uint32_t g = at < count ? set[at] : f->queue[at - count];
+        for (uint32_t m = g; m != NP_NONE; m = f->next[m])
             for (uint32_t k = f->b->out_first[m]; k < f->b->out_first[m + 1]; k++) {
                 uint32_t to = np_fuser_group(f, f->b->edges[f->b->out[k]].to);
-                if (to == b && f->queue[at] != a)
+                bool inside = false;
+                for (uint32_t i = 0; i < count; i++)
+                    inside |= set[i] == to;
+                if (inside && at >= count)
                     return true;
-                if (to == b || f->seen[to] == f->stamp || f->first[to] > f->last[b])
+                if (inside || f->seen[to] == f->stamp || f->first[to] > last)
                     continue;
                 if (n == MOST_VISITS)
                     return true;
                 f->seen[to] = f->stamp;
                 f->queue[n++] = to;
             }
+    }
     return false;
 }
 
@@ -390,7 +396,7 @@ static void try_merge(np_fuser *f, uint32_t x, uint32_t y)
     if (n == 0 || (largest(f, x) < LEAST_ELEMENTS && largest(f, y) < LEAST_ELEMENTS) ||
         f->last[b] - f->last[a] > FARTHEST || f->size[a] + f->size[b] > MOST_MEMBERS)
         return;
-    if ((f->heavy[a] || f->heavy[b]) && !f->streams) {
+    if (f->heavy[a] || f->heavy[b]) {
         tell(f, x, y, "one of them reads much for each tile: only in blocks of rows", 0);
         return;
     }
@@ -401,13 +407,77 @@ static void try_merge(np_fuser *f, uint32_t x, uint32_t y)
     while (n > 0 && !(tiles_serve(f, a, b, n) && tiles_serve(f, b, a, n)))
         n--;
     if (n == 0 || np_axes_set_later(&of_a, n) || np_axes_set_later(&of_b, n) ||
-        way_round(f, a, b) || way_round(f, b, a))
+        circle(f, (uint32_t[]){a, b}, 2))
         return;
     uint64_t more = rise(f, a, b);
     if (more)
         tell(f, x, y, "what they read would live longer and raise the peak", more);
     else
         join(f, a, b, n);
+}
+
+/* The groups of a task and of all that read its value; 0: too many, or one of them stays alone. */
+static uint32_t makers_and_readers(np_fuser *f, uint32_t t, uint32_t *set)
+{
+    const np_builder *b = f->b;
+    uint32_t n = 0;
+    set[n++] = np_fuser_group(f, t);
+    for (uint32_t k = b->out_first[t]; k < b->out_first[t + 1]; k++) {
+        const np_edge *e = &b->edges[b->out[k]];
+        uint32_t g = np_fuser_group(f, e->to), i = 0;
+        if (!e->reads)
+            continue;
+        while (i < n && set[i] != g)
+            i++;
+        if (i < n)
+            continue;
+        if (n == MOST_READERS)
+            return 0;
+        set[n++] = g;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (!f->axes[set[i]])
+            return 0;
+    return n;
+}
+
+/* Merges a task with all that read its value, if that value then is a tile's only. */
+static void make_inner(np_fuser *f, uint32_t t)
+{
+    uint32_t set[MOST_READERS], n = makers_and_readers(f, t, set), size = 0;
+    if (n < 2 || largest(f, t) < LEAST_ELEMENTS || f->bytes[t] == 0)
+        return;
+    np_group_shape shape = np_task_shape(f->b, set[0], f->axes[set[0]], false);
+    int axes = shape.n_axes;
+    for (uint32_t i = 0; i < n; i++) {
+        const np_group_shape other = np_task_shape(f->b, set[i], f->axes[set[i]], false);
+        int common = common_axes(&shape, &other);
+        axes = common < axes ? common : axes;
+        size += f->size[set[i]];
+        if (np_axes_set_later(&other, axes))
+            return;
+    }
+    if (axes == 0 || size > MOST_MEMBERS || np_axes_set_later(&shape, axes))
+        return;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < n && axes > 0; k++)
+            while (k != i && axes > 0 && !tiles_serve(f, set[i], set[k], axes))
+                axes--;
+    if (axes == 0 || circle(f, set, n))
+        return;
+    for (uint32_t i = 1; i < n; i++) {
+        uint32_t a = np_fuser_group(f, set[0]), b = set[i];
+        bool earlier = f->last[a] <= f->last[b];
+        join(f, earlier ? a : b, earlier ? b : a, axes);
+        set[0] = earlier ? b : a;
+    }
+}
+
+static void merge_to_stream(np_fuser *f)
+{
+    for (uint32_t t = 0; t < f->b->n_tasks; t++)
+        if (f->axes[np_fuser_group(f, t)])
+            make_inner(f, t);
 }
 
 static void merge_along_values(np_fuser *f)
@@ -538,7 +608,8 @@ void np_fuser_free(np_fuser *f)
 
 void np_fuse(np_fuser *f, bool sideways, bool streams)
 {
-    f->streams = streams;
+    if (streams)
+        merge_to_stream(f);
     merge_along_values(f);
     if (!sideways)
         return;

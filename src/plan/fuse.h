@@ -14,7 +14,6 @@ typedef struct np_task_call {
 typedef struct np_fuser {
     np_builder *b;
     const neap_plan_options *options;
-    bool streams; /* also ops that only run in blocks of rows over all lanes */
     /* by task; of groups at their representative */
     uint8_t *axes; /* that the members share; 0: stays alone */
     bool *heavy;

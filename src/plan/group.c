@@ -267,14 +267,12 @@ static bool choose_block(group_layout *l, bool only_chains)
 {
     const int last = l->group.n_axes - 1;
     const int64_t extent = l->shape.extent[last];
-    int64_t outer = 1, folded = 1, block;
+    int64_t outer = 1, block;
     for (int j = 0; j < last; j++)
         outer *= l->shape.extent[j];
-    for (int j = last + 1; j < l->shape.n_axes; j++)
-        folded *= l->shape.extent[j];
     if (l->shape.heavy) {
         l->group.streamed = true;
-        block = clamp(l->fusion->block_rows / folded, 1, extent);
+        block = clamp(l->fusion->block_rows, 1, extent);
     } else {
         uint64_t tiles = place_tiles(l, 1);
         if (tiles == UINT64_MAX)

@@ -4,7 +4,7 @@
  * is no larger, can lie there: first of all what is alive where the arena is fullest. */
 #include <string.h>
 
-#include "plan/builder.h"
+#include "plan/emit.h"
 
 enum { MOST_ROUNDS = 64 };
 
@@ -38,12 +38,16 @@ static uint32_t fullest_step(const hosts *h)
     return at;
 }
 
-/* Nothing else lies in the output's block at that time, and the block ends before the result. */
-static bool fits(const hosts *h, const np_block *k, uint32_t output)
+/* Nothing else lies in the output's block at that time, and the block ends before the result,
+ * or where the step that makes it may write over it. */
+static bool fits(const hosts *h, uint32_t block, uint32_t output)
 {
     const np_builder *b = h->b;
+    const np_block *k = &b->blocks[block];
+    const uint32_t made = b->output_made[output];
     uint64_t room = (b->output_bytes[output] + 63) & ~(uint64_t)63;
-    if (k->bytes > room || k->last >= b->output_made[output])
+    if (k->bytes > room || k->last > made ||
+        (k->last == made && !np_may_end_in(b, made, block, output)))
         return false;
     for (uint32_t i = 0; i < b->n_blocks; i++)
         if (h->output[i] == output && b->blocks[i].first <= k->last && k->first <= b->blocks[i].last)
@@ -62,7 +66,7 @@ static bool move_one(hosts *h, uint32_t step)
             k->first > step || k->last < step || (best != NP_NONE && k->bytes <= b->blocks[best].bytes))
             continue;
         for (uint32_t o = 0; o < b->n_outputs; o++) {
-            if (fits(h, k, o)) {
+            if (fits(h, i, o)) {
                 best = i;
                 place = o;
                 break;

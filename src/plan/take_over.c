@@ -24,30 +24,31 @@ static void share_place(np_builder *b, uint32_t block, uint32_t owner)
 
 /* ---- steps of one op ---------------------------------------------------------------------------- */
 
+/* May the step write its result over block `owner`, which input i sees whole and nothing else sees? */
+static bool input_gives_way(const np_builder *b, const np_raw_step *s, uint32_t i, uint32_t *owner)
+{
+    const uint64_t bytes = b->operands[s->out].storage_bytes;
+    const np_plan_operand *o = &b->operands[b->inputs[s->first_input + i]];
+    if (i >= 32 || !(s->op->overwrites >> i & 1) || bytes == 0 || !whole_block(b, o, bytes))
+        return false;
+    *owner = b->blocks[o->source].owner;
+    for (uint32_t j = 0; j < s->n_in; j++) {
+        const np_plan_operand *q = &b->operands[b->inputs[s->first_input + j]];
+        if (q != o && q->kind == NP_IN_ARENA && b->blocks[q->source].owner == *owner)
+            return false;
+    }
+    return true;
+}
+
 static void take_over(np_builder *b, uint32_t index)
 {
-    np_raw_step *s = &b->steps[index];
-    if (s->block == NP_NONE || !s->op->overwrites)
-        return;
-    uint64_t bytes = b->operands[s->out].storage_bytes;
-    for (uint32_t i = 0; i < s->n_in && i < 32; i++) {
-        const np_plan_operand *o = &b->operands[b->inputs[s->first_input + i]];
-        if (!(s->op->overwrites >> i & 1) || !whole_block(b, o, bytes) || bytes == 0)
-            continue;
-        uint32_t owner = b->blocks[o->source].owner;
-        if (!ends_here(b, owner, s->block, index))
-            continue;
-        bool alone = true; /* no other input looks at the same bytes in another way */
-        for (uint32_t j = 0; j < s->n_in; j++) {
-            const np_plan_operand *q = &b->operands[b->inputs[s->first_input + j]];
-            if (q != o && q->kind == NP_IN_ARENA && b->blocks[q->source].owner == owner)
-                alone = false;
+    const np_raw_step *s = &b->steps[index];
+    uint32_t owner;
+    for (uint32_t i = 0; s->block != NP_NONE && i < s->n_in; i++)
+        if (input_gives_way(b, s, i, &owner) && ends_here(b, owner, s->block, index)) {
+            share_place(b, s->block, owner);
+            return;
         }
-        if (!alone)
-            continue;
-        share_place(b, s->block, owner);
-        return;
-    }
 }
 
 /* ---- groups ------------------------------------------------------------------------------------- */
@@ -111,6 +112,30 @@ static void take_over_in_group(np_builder *b, uint32_t index)
             }
         }
     }
+}
+
+bool np_may_end_in(const np_builder *b, uint32_t step, uint32_t owner, uint32_t output)
+{
+    const np_raw_step *s = &b->steps[step];
+    const uint64_t bytes = b->output_bytes[output];
+    if (b->blocks[owner].bytes != ((bytes + 63) & ~(uint64_t)63))
+        return false;
+    if (s->group == NP_NONE) {
+        const np_plan_operand *out = &b->operands[s->out];
+        uint32_t other;
+        for (uint32_t i = 0; i < s->n_in && out->kind == NP_IN_OUTPUT && out->source == output; i++)
+            if (input_gives_way(b, s, i, &other) && other == owner)
+                return true;
+        return false;
+    }
+    const np_group *g = &b->groups[s->group];
+    for (uint32_t m = 0; m < g->n_members; m++) {
+        const np_cut *c = &b->slots[b->members[g->first_member + m].first_slot];
+        const np_plan_operand *out = &b->operands[c->operand];
+        if (out->kind == NP_IN_OUTPUT && out->source == output)
+            return may_overwrite(b, g, m, owner, bytes);
+    }
+    return false;
 }
 
 void np_take_over(np_builder *b)

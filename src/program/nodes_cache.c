@@ -77,7 +77,7 @@ static neap_array *attend(const np_node_update_and_attend *n, neap_array *q,
     neap_dtype dtype = neap_array_dtype(q);
     neap_array *k = run_of(neap_state_read(l->keys), s, first, end - first);
     neap_array *v = run_of(neap_state_read(l->values), s, first, end - first);
-    neap_array *out = neap_attention(q, neap_cast(k, dtype), neap_cast(v, dtype), &o);
+    neap_array *out = np_attention_by_heads(q, neap_cast(k, dtype), neap_cast(v, dtype), &o);
     return n->out_dtype.present ? neap_cast(out, n->out_dtype.value) : out;
 }
 

@@ -98,6 +98,18 @@ NP_BUILD(rope)
 
 /* ---- attention ------------------------------------------------------------------------------------------ */
 
+/* [B, H, T, D], but written as [B, T, H, D]: what comes next is nearly always the transposition back,
+ * which then is no copy. */
+neap_array *np_attention_by_heads(neap_array *q, neap_array *k, neap_array *v,
+                                  neap_attention_options *o)
+{
+    if (!q || !v || q->rank != 4 || v->rank != 4 || q->dynamic_dim >= 0)
+        return neap_attention(q, k, v, o);
+    o->positions_first = true;
+    const int64_t shape[4] = {q->shape[0], q->shape[2], q->shape[1], v->shape[3]};
+    return neap_swap_axes(neap_reshape(neap_attention(q, k, v, o), 4, shape), 1, 2);
+}
+
 NP_BUILD(sdpa)
 {
     neap_array *q = np_get(w, n->q), *k = np_get(w, n->k), *v = np_get(w, n->v);
@@ -107,5 +119,5 @@ NP_BUILD(sdpa)
     o.mask = np_get_optional(w, n->mask);
     if (n->mask >= 0 && !o.mask)
         return false;
-    return np_put(w, n->out, neap_attention(q, k, v, &o));
+    return np_put(w, n->out, np_attention_by_heads(q, k, v, &o));
 }

@@ -7,6 +7,7 @@
 #ifndef NP_WALK_H
 #define NP_WALK_H
 
+#include "neap/ops.h"
 #include "program/delegate.h"
 
 /* An integer slot: value, and where it comes from if it is not fixed: reads[read] + add. */
@@ -113,6 +114,10 @@ neap_status np_kernels_check(neap_context *ctx, const np_mlx_graph *g);
 #include "program/nodes_blank.h"
 #include "program/nodes.def"
 #include "program/nodes_undef.h"
+
+/* Attention of [B, H, T, D], see nodes_model.c. */
+neap_array *np_attention_by_heads(neap_array *q, neap_array *k, neap_array *v,
+                                  neap_attention_options *o);
 
 #define NP_BUILD(name)                                                                             \
     static bool build_##name(np_walk *w, const np_node_##name *n);                                 \
