@@ -9,9 +9,9 @@
 #include "random_draw.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { GRAPHS = 600 };
+enum { GRAPHS = 600, FAILING = 3 };
 #else
-enum { GRAPHS = 20000 };
+enum { GRAPHS = 20000, FAILING = 25 };
 #endif
 
 enum {
@@ -392,10 +392,86 @@ static void test_random_graphs(void **state)
     neap_context_free(nodes);
 }
 
+/* ---- allocations that fail ------------------------------------------------------------------- */
+
+/* Builds, plans and runs in a scope of its own. */
+static neap_status try_graph(neap_context *ctx)
+{
+    const random_graph *g = &c.graph;
+    static neap_array *a[GRAPH_NODES];
+    neap_array *roots[GRAPH_ROOTS];
+    neap_plan *plan = NULL;
+    const build_target to = {NULL, NULL, 0};
+    neap_plan_options o = NEAP_PLAN_OPTIONS_INIT;
+    o.without = g->seed / 2 % 2 ? NEAP_PLAN_LOW_MEMORY : 0;
+    neap_context_clear_error(ctx);
+    neap_status status = neap_context_plan_options(ctx, &o);
+    if (status != NEAP_OK || (status = neap_scope_push(ctx)) != NEAP_OK)
+        return status;
+    for (int i = 0; i < g->n; i++)
+        a[i] = build_node(&g->node[i], a, &to);
+    for (int r = 0; r < g->n_roots; r++)
+        roots[r] = a[g->root[r]];
+    status = neap_context_status(ctx);
+    if (status == NEAP_OK)
+        status = neap_plan_make(ctx, g->n_roots, roots, 0, NULL, &plan);
+    if (status == NEAP_OK)
+        status = neap_plan_run(plan, NULL);
+    for (int r = 0; status == NEAP_OK && r < g->n_roots; r++)
+        CHECK(same_bits(r, neap_plan_output(plan, r)));
+    neap_plan_free(plan);
+    neap_scope_pop(ctx);
+    return status;
+}
+
+/* Whichever allocation fails: that is told, nothing is left behind, and the next try succeeds. */
+static void check_failures(void)
+{
+    uint64_t clean = 0;
+    for (int64_t n = 0;; n += n ? 1 + rnd(&c.graph, 12) : 1) {
+        neap_context *ctx;
+        neap_context_options o = NEAP_CONTEXT_OPTIONS_INIT;
+        o.threads = 1;
+        o.fail_allocation = n; /* 0: none */
+        if (neap_context_new(&o, &ctx) != NEAP_OK)
+            continue;
+        neap_status status = try_graph(ctx);
+        CHECK(status == NEAP_OK || status == NEAP_ENOMEM);
+        if (status != NEAP_OK)
+            CHECK(try_graph(ctx) == NEAP_OK);
+        clean = n ? clean : held(ctx);
+        CHECK(held(ctx) <= clean);
+        neap_context_free(ctx);
+        if (n && status == NEAP_OK)
+            return;
+    }
+}
+
+static void test_failing_allocations(void **state)
+{
+    (void)state;
+    neap_context *nodes = open_context(1);
+    int left = getenv("NEAP_RANDOM_SEED") ? 0 : FAILING;
+    for (uint64_t seed = 3000000 + share; left > 0; seed += shares) {
+        draw_graph(&c.graph, seed, nodes);
+        if (c.graph.n_states == 0 && c.graph.rows == 0) {
+            evaluate_apart(nodes);
+            doing = "failing allocations";
+            check_failures();
+            for (int r = 0; r < c.graph.n_roots; r++)
+                free(c.want[r]);
+            left--;
+        }
+        free_graph(&c.graph);
+    }
+    neap_context_free(nodes);
+}
+
 /* Two processes, each with half of the graphs. */
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_graphs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_graphs),
+                                       cmocka_unit_test(test_failing_allocations)};
     if (getenv("NEAP_RANDOM_SEED"))
         return cmocka_run_group_tests(tests, NULL, NULL);
     shares = 2;
