@@ -18,7 +18,7 @@ enum { SPINS = 2000, MAX_THREADS = 256 };
 
 /* A counter that can be waited on. */
 typedef struct np_gate {
-    _Alignas(64) atomic_int value;
+    atomic_int value;
     atomic_int sleepers;
 } np_gate;
 
@@ -34,14 +34,13 @@ struct np_pool {
     neap_context *ctx;
     int lanes;
     size_t bytes; /* of this block: lanes may be fewer than it has room for */
+    atomic_bool stop;
+    _Alignas(64) np_gate start; /* the number of the job; what it is lies on the same line */
     _Atomic(np_task) task;
     _Atomic(void *) arg;
-    atomic_bool stop;
-    np_gate start;      /* the number of the job */
-    np_gate finished;   /* one up when the last share of a job is done by another than the caller */
-    np_gate generation; /* one up for each barrier passed */
-    _Alignas(64) atomic_int arrived;
-    _Alignas(64) atomic_int unfinished; /* shares of the job */
+    _Alignas(64) np_gate unfinished; /* shares of the job that are not the caller's; falls to 0 */
+    _Alignas(64) np_gate generation; /* one up for each barrier passed */
+    atomic_int arrived;
     np_lane lane[];
 };
 
@@ -52,24 +51,33 @@ static void pause_cpu(void)
 #endif
 }
 
-static void gate_wait(np_gate *g, int seen)
+/* Until the value is no longer `seen`; the value then. */
+static int gate_wait(np_gate *g, int seen)
 {
+    int value;
     for (int i = 0; i < SPINS; i++) {
-        if (atomic_load_explicit(&g->value, memory_order_acquire) != seen)
-            return;
+        value = atomic_load_explicit(&g->value, memory_order_acquire);
+        if (value != seen)
+            return value;
         pause_cpu();
     }
     atomic_fetch_add(&g->sleepers, 1);
-    while (atomic_load(&g->value) == seen)
+    while ((value = atomic_load(&g->value)) == seen)
         syscall(SYS_futex, &g->value, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
     atomic_fetch_sub(&g->sleepers, 1);
+    return value;
+}
+
+static void gate_wake(np_gate *g)
+{
+    if (atomic_load(&g->sleepers) > 0)
+        syscall(SYS_futex, &g->value, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 static void gate_open(np_gate *g)
 {
     atomic_fetch_add(&g->value, 1);
-    if (atomic_load(&g->sleepers) > 0)
-        syscall(SYS_futex, &g->value, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    gate_wake(g);
 }
 
 void np_pool_barrier(np_pool *p)
@@ -89,12 +97,8 @@ void np_pool_barrier(np_pool *p)
 static bool take_share(np_lane *l, int job)
 {
     int before = (int)((unsigned)job - 1);
-    return atomic_compare_exchange_strong(&l->taken, &before, job);
-}
-
-static bool last_share(np_pool *p)
-{
-    return atomic_fetch_sub(&p->unfinished, 1) == 1;
+    return atomic_load_explicit(&l->taken, memory_order_relaxed) == before &&
+           atomic_compare_exchange_strong(&l->taken, &before, job);
 }
 
 static void *lane_main(void *arg)
@@ -103,8 +107,7 @@ static void *lane_main(void *arg)
     np_pool *p = l->pool;
     int job = 0;
     for (;;) {
-        gate_wait(&p->start, job);
-        job = atomic_load_explicit(&p->start.value, memory_order_acquire); /* may have missed some */
+        job = gate_wait(&p->start, job); /* some may have been missed */
         if (atomic_load(&p->stop))
             return NULL;
         np_task task = atomic_load_explicit(&p->task, memory_order_relaxed);
@@ -112,8 +115,8 @@ static void *lane_main(void *arg)
         if (!take_share(l, job))
             continue;
         task(task_arg, l->index, p->lanes);
-        if (last_share(p))
-            gate_open(&p->finished);
+        if (atomic_fetch_sub(&p->unfinished.value, 1) == 1)
+            gate_wake(&p->unfinished);
     }
 }
 
@@ -128,19 +131,18 @@ void np_pool_run(np_pool *p, np_task task, void *arg)
     }
     atomic_store_explicit(&p->task, task, memory_order_relaxed);
     atomic_store_explicit(&p->arg, arg, memory_order_relaxed);
-    atomic_store_explicit(&p->unfinished, p->lanes, memory_order_relaxed);
-    int seen = atomic_load_explicit(&p->finished.value, memory_order_relaxed);
+    atomic_store_explicit(&p->unfinished.value, p->lanes - 1, memory_order_relaxed);
     int job = (int)((unsigned)atomic_load_explicit(&p->start.value, memory_order_relaxed) + 1);
     gate_open(&p->start);
     task(arg, 0, p->lanes);
-    bool last = last_share(p);
-    for (int i = 1; i < p->lanes && !last; i++)
+    for (int i = 1; i < p->lanes; i++)
         if (take_share(&p->lane[i], job)) {
             task(arg, i, p->lanes);
-            last = last_share(p);
+            atomic_fetch_sub(&p->unfinished.value, 1);
         }
-    if (!last)
-        gate_wait(&p->finished, seen);
+    int left = atomic_load_explicit(&p->unfinished.value, memory_order_acquire);
+    while (left > 0)
+        left = gate_wait(&p->unfinished, left);
 }
 
 int np_pool_lanes(const np_pool *p)
