@@ -130,6 +130,8 @@ struct np_op {
     double (*flops)(const np_call *shapes); /* NULL: one an element of the result */
     /* Fills in what runs this op over one tile, after other ops; false: not with these dtypes. */
     bool (*chain)(const np_call *shapes, struct np_chain_op *out);
+    /* Is the result its inputs one after the other? Then they may be made in it. NULL: no. */
+    bool (*joins)(const neap_array *out);
     bool absorbs_extent; /* takes inputs whose extent is set at run time, gives a fixed one */
     const char *no_grad; /* why it has no gradient; vjps come with the gradients */
 };

@@ -76,7 +76,8 @@ static neap_status concat_run(const np_call *c)
     int a = ((const np_concat_attr *)c->attr)->axis;
     uint8_t *to = c->out->data;
     for (uint32_t i = 0; i < c->n_in; i++) {
-        copy_operand(c, c->in[i], to, c->out->strides);
+        if (c->in[i]->data != to) /* else it was made there */
+            copy_operand(c, c->in[i], to, c->out->strides);
         to += c->in[i]->shape[a] * c->out->strides[a] * np_element_bytes(c->out->dtype);
     }
     return NEAP_OK;
@@ -88,8 +89,18 @@ static int concat_part(const np_call *shapes, int dim, uint32_t input)
     return dim == ((const np_concat_attr *)shapes->attr)->axis ? NP_PART_NONE : dim;
 }
 
+/* Along the first dimension that has more than one index. */
+static bool concat_joins(const neap_array *out)
+{
+    const int axis = ((const np_concat_attr *)(const void *)out->attr)->axis;
+    for (int d = 0; d < axis; d++)
+        if (out->shape[d] != 1)
+            return false;
+    return out->dynamic_dim < 0;
+}
+
 const np_op np_op_concat = {.name = "concat", .arity = -1, .infer = concat_infer,
-                            .run = concat_run, .part = concat_part};
+                            .run = concat_run, .part = concat_part, .joins = concat_joins};
 
 neap_array *neap_concat(int n, neap_array *const *parts, int axis)
 {

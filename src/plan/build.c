@@ -77,6 +77,7 @@ static bool input_operand(np_builder *b, uint32_t e, uint32_t *out)
     uint32_t se = np_canonical(b->g, s), source;
     np_place_kind kind;
     uint64_t bytes;
+    int64_t start = 0; /* of what the node made: a part of what is joined begins later */
     if (s->buffer) {
         kind = NP_IN_VALUE;
         bytes = s->buffer->bytes;
@@ -92,13 +93,14 @@ static bool input_operand(np_builder *b, uint32_t e, uint32_t *out)
         kind = made->kind;
         source = made->source;
         bytes = made->storage_bytes;
+        start = made->offset;
     }
     if (!np_emit_operand(b, a, kind, source, bytes, &entry->operand))
         return false;
     np_plan_operand *o = &b->operands[entry->operand];
     int64_t size =
         np_is_quantised((neap_dtype)a->dtype) ? 0 : np_element_bytes((neap_dtype)a->dtype);
-    o->offset = a->offset * size;
+    o->offset = start + a->offset * size;
     o->shift = a->shift;
     o->shift_bytes = a->shift_scale * size;
     *out = entry->operand;
@@ -197,13 +199,30 @@ bool np_emit_step(np_builder *b, const np_raw_step *s)
     return true;
 }
 
+/* The result of a node's own step: in what it is joined to, begun by a part of it, or by itself. */
+static bool emit_own_result(np_builder *b, const np_todo *t, uint32_t *operand, uint32_t *block)
+{
+    np_entry *entry = &b->g->entries[t->entry];
+    *block = NP_NONE;
+    if (np_joins(b, t))
+        return np_emit_part(b, t, operand);
+    if (entry->operand == NP_NONE)
+        return np_emit_result(b, entry->array, b->direct[t->entry], operand, block);
+    *operand = entry->operand;
+    const np_plan_operand *o = &b->operands[*operand];
+    if (o->kind == NP_IN_ARENA) {
+        *block = o->source;
+        b->blocks[o->source].last = b->n_steps;
+    }
+    return true;
+}
+
 static bool build_run(np_builder *b, const np_todo *t)
 {
     np_entry *entry = &b->g->entries[t->entry];
     neap_array *a = entry->array;
     np_raw_step s = {.op = a->op, .array = a, .group = NP_NONE};
-    if (!add_inputs(b, &s, t) ||
-        !np_emit_result(b, a, b->direct[t->entry], &s.out, &s.block))
+    if (!add_inputs(b, &s, t) || !emit_own_result(b, t, &s.out, &s.block))
         return false;
     entry->operand = s.out;
     if (a->op->flags & NP_OP_EFFECT) {
@@ -255,7 +274,7 @@ static bool take_tables(np_builder *b)
 bool np_builder_start(np_builder *b)
 {
     b->place_work.ctx = b->step_work.ctx = b->tile_work.ctx = b->ctx;
-    return take_tables(b) && np_tasks_find(b);
+    return take_tables(b) && np_tasks_find(b) && np_find_joins(b);
 }
 
 static void drop_steps(np_builder *b)
@@ -273,6 +292,7 @@ static void drop_steps(np_builder *b)
 bool np_builder_emit(np_builder *b, const np_fusion *fusion)
 {
     drop_steps(b);
+    b->fusion = fusion;
     for (uint32_t i = 0; i < fusion->n_groups; i++) {
         uint32_t g = fusion->order[i];
         const np_todo *t = &b->tasks[fusion->task[fusion->first[g]]];
@@ -313,6 +333,7 @@ void np_builder_free(np_builder *b)
     FREE(chain_places);
 #undef FREE
     np_free(c, NEAP_MEM_GRAPH, b->out_first, b->edge_bytes);
+    np_free(c, NEAP_MEM_GRAPH, b->join, b->join_bytes);
     np_free(c, NEAP_MEM_GRAPH, b->direct, np_workspace(n * (5 * sizeof(uint32_t) + sizeof(bool))));
     np_free(c, NEAP_MEM_GRAPH, b->output_bytes, np_workspace(r * (sizeof(uint64_t) + 3 * sizeof(uint32_t))));
 }

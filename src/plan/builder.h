@@ -21,6 +21,12 @@ typedef struct np_edge {
     bool reads;        /* else it only comes after */
 } np_edge;
 
+/* Where a task's value lies in the array that another one joins; into NP_NONE: by itself. */
+typedef struct np_join {
+    uint32_t into;
+    uint64_t offset; /* bytes */
+} np_join;
+
 typedef struct np_raw_step {
     const np_op *op; /* of the last member, where there are several */
     neap_array *array;
@@ -47,6 +53,9 @@ typedef struct np_builder {
     np_edge *edges;
     uint32_t *out_first, *in_first, *out, *in; /* edges by task (CSR), in one block */
     size_t edge_bytes;
+    np_join *join; /* by task */
+    size_t join_bytes;
+    const np_fusion *fusion; /* that is being emitted */
     uint32_t *writes; /* entries of effects, in program order */
     np_plan_operand *operands;
     neap_array **values;

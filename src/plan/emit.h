@@ -21,6 +21,14 @@ void np_take_over(np_builder *b);
 /* May the step write the result over block `owner`, if that lies in the result's place? */
 bool np_may_end_in(const np_builder *b, uint32_t step, uint32_t owner, uint32_t output);
 
+/* ---- join.c ------------------------------------------------------------------------------------- */
+
+bool np_find_joins(np_builder *b);
+/* Is the task's value made in the array that a step of its own joins? */
+bool np_joins(const np_builder *b, const np_todo *t);
+/* Its operand there. */
+bool np_emit_part(np_builder *b, const np_todo *t, uint32_t *operand);
+
 /* ---- cost.c ------------------------------------------------------------------------------------- */
 
 double np_step_seconds(const np_builder *b, const np_raw_step *s);

@@ -79,7 +79,8 @@ static bool add_result(group_layout *l, uint32_t m, uint32_t slot)
     const np_todo *t = &b->tasks[l->task[m]];
     np_entry *entry = &b->g->entries[t->entry];
     uint32_t block = NP_NONE, operand;
-    bool ok = escapes(l, l->task[m])
+    bool ok = np_joins(b, t) ? np_emit_part(b, t, &operand)
+              : escapes(l, l->task[m])
                   ? np_emit_result(b, entry->array, b->direct[t->entry], &operand, &block)
                   : np_emit_operand(b, entry->array, NP_IN_TILE, m,
                                     neap_array_bytes(entry->array), &operand);

@@ -64,7 +64,7 @@ static void list_values(reordering *r)
                 t->phase == NP_RUN ? &b->operands[b->g->entries[t->entry].operand]
                 : t->root == NP_NONE ? &b->operands[b->copy_operand[t->entry]]
                                      : NULL;
-            if (!o || o->kind != NP_IN_ARENA || o->storage_bytes == 0)
+            if (!o || o->kind != NP_IN_ARENA || o->storage_bytes == 0 || np_joins(b, t))
                 continue;
             r->value[f->task[k]] = r->n_values;
             r->bytes[r->n_values] = b->blocks[o->source].bytes;
@@ -131,6 +131,7 @@ bool np_reorder(np_builder *b, np_fusion *fusion, bool *changed)
 {
     reordering r = {.b = b, .fusion = fusion, .n = fusion->n_groups};
     *changed = false;
+    b->fusion = fusion;
     if (!take_tables(&r))
         return false;
     list_values(&r);

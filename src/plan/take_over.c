@@ -88,13 +88,20 @@ static bool may_overwrite(const np_builder *b, const np_group *g, uint32_t m, ui
     return true;
 }
 
+/* Is the value only a part of its storage? Others write the rest. */
+static bool is_part(const np_plan_operand *o)
+{
+    return (uint64_t)(np_size(o->operand.rank, o->operand.shape) *
+                      np_element_bytes((neap_dtype)o->operand.dtype)) != o->storage_bytes;
+}
+
 static void take_over_in_group(np_builder *b, uint32_t index)
 {
     const np_group *g = &b->groups[b->steps[index].group];
     for (uint32_t m = 0; m < g->n_members; m++) {
         const np_member *member = &b->members[g->first_member + m];
         const np_plan_operand *out = &b->operands[b->slots[member->first_slot].operand];
-        if (out->kind != NP_IN_ARENA || out->storage_bytes == 0)
+        if (out->kind != NP_IN_ARENA || out->storage_bytes == 0 || is_part(out))
             continue;
         bool done = false;
         for (uint32_t k = 0; k <= m && !done; k++) {
