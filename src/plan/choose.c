@@ -8,15 +8,17 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "plan/again.h"
 #include "plan/emit.h"
 #include "plan/fuse.h"
 
-enum { MOST_CANDIDATES = 48, MOST_REPAIRS = 12 };
+enum { MOST_CANDIDATES = 96, MOST_REPAIRS = 12 };
 
 typedef struct candidate {
-    char text[56];
+    char text[80];
     uint64_t arena; /* whole pages */
     double seconds;
+    np_way way;
 } candidate;
 
 typedef struct chooser {
@@ -24,7 +26,11 @@ typedef struct chooser {
     np_fuser f;
     neap_plan_options options;
     uint64_t budget, outputs; /* budget UINT64_MAX: none */
+    np_way way;                /* of what is tried now ... */
+    const np_again_set *again; /* ... and what it makes again, or NULL */
     np_fusion best;
+    np_again_set best_again;
+    const char *again_text; /* of the candidate to which it is added */
     uint32_t best_at, n;
     bool have_best, least_known, frozen; /* frozen: candidates are only told of */
     candidate all[MOST_CANDIDATES];
@@ -45,8 +51,7 @@ static bool addressable(np_builder *b)
     return true;
 }
 
-/* The arena of a fusion's plan, unrounded; UINT64_MAX: no memory, or not addressable. */
-static uint64_t arena_of(np_builder *b, const np_fusion *fusion)
+uint64_t np_fusion_arena(np_builder *b, const np_fusion *fusion)
 {
     if (!np_builder_emit(b, fusion) || !addressable(b) || !np_host(b))
         return UINT64_MAX;
@@ -77,7 +82,7 @@ static bool better(const chooser *c, const candidate *k, const candidate *than)
 /* Takes the fusion over, as the best or to free it. The builder holds its steps. */
 static void keep(chooser *c, np_fusion *fusion, uint64_t arena, const char *text)
 {
-    candidate k = {.arena = pages(arena), .seconds = np_plan_seconds(c->b)};
+    candidate k = {.arena = pages(arena), .seconds = np_plan_seconds(c->b), .way = c->way};
     snprintf(k.text, sizeof k.text, "%s", text);
     bool take = !c->frozen && (!c->have_best || better(c, &k, &c->all[c->best_at]));
     if (c->n == MOST_CANDIDATES)
@@ -88,6 +93,7 @@ static void keep(chooser *c, np_fusion *fusion, uint64_t arena, const char *text
         np_fusion_free(c->b, &c->best);
     if (take) {
         c->best = *fusion;
+        c->best_again = c->again ? *c->again : (np_again_set){0};
         c->best_at = c->n - 1;
         c->have_best = true;
     } else {
@@ -114,12 +120,10 @@ static bool holds_too_much(const np_builder *b, uint32_t step, const int64_t *ov
     return over[step + 1] > over[step];
 }
 
-/* Bars groups that are part of it where more than `limit` bytes are alive: those that run there, or if
- * there is none those whose values are. */
-static bool bar_groups(chooser *c, const np_fusion *fusion, uint64_t limit, bool *barred)
+bool np_bar_groups(np_fuser *f, const np_fusion *fusion, uint64_t limit, bool *barred)
 {
-    const np_builder *b = c->b;
-    int64_t *over = np_work_take(&c->b->step_work, ((size_t)b->n_steps + 2) * sizeof *over), sum = 0;
+    np_builder *b = f->b;
+    int64_t *over = np_work_take(&b->step_work, ((size_t)b->n_steps + 2) * sizeof *over), sum = 0;
     if (!over)
         return false;
     np_find_live(b, over);
@@ -134,7 +138,7 @@ static bool bar_groups(chooser *c, const np_fusion *fusion, uint64_t limit, bool
             if (b->steps[s].group == NP_NONE ||
                 !(near ? holds_too_much(b, s, over) : over[s + 1] > over[s]))
                 continue;
-            np_fuser_bar(&c->f, fusion, fusion->order[s]);
+            np_fuser_bar(f, fusion, fusion->order[s]);
             *barred = true;
         }
     return true;
@@ -153,7 +157,7 @@ static bool offer(chooser *c, np_fusion *fusion, uint64_t arena, const char *tex
     keep(c, fusion, arena, text);
     bool ok = !order || np_reorder(c->b, &other, &changed);
     if (ok && changed) {
-        arena = arena_of(c->b, &other);
+        arena = np_fusion_arena(c->b, &other);
         ok = arena != UINT64_MAX;
     }
     if (!ok || !changed) {
@@ -171,6 +175,7 @@ static bool offer(chooser *c, np_fusion *fusion, uint64_t arena, const char *tex
 static bool try_fusion(chooser *c, bool sideways, int64_t rows, uint64_t limit, const char *text)
 {
     bool barred = true;
+    c->way = (np_way){.fused = true, .sideways = sideways, .rows = rows, .limit = limit};
     np_fuser_allow_all(&c->f);
     for (int round = 0; barred; round++) {
         np_fusion fusion;
@@ -179,11 +184,11 @@ static bool try_fusion(chooser *c, bool sideways, int64_t rows, uint64_t limit, 
         if (!np_fusion_take(&c->f, &fusion))
             return false;
         fusion.block_rows = rows;
-        uint64_t arena = arena_of(c->b, &fusion);
+        uint64_t arena = np_fusion_arena(c->b, &fusion);
         barred = false;
         bool ok = arena != UINT64_MAX;
         if (ok && pages(arena) > limit && round < MOST_REPAIRS)
-            ok = bar_groups(c, &fusion, limit, &barred);
+            ok = np_bar_groups(&c->f, &fusion, limit, &barred);
         if (!ok || barred) {
             np_fusion_free(c->b, &fusion);
             if (!ok)
@@ -201,7 +206,7 @@ static bool try_unfused(chooser *c)
     np_fusion fusion;
     if (!np_fusion_take(&c->f, &fusion))
         return false;
-    uint64_t arena = arena_of(c->b, &fusion);
+    uint64_t arena = np_fusion_arena(c->b, &fusion);
     if (arena == UINT64_MAX) {
         np_fusion_free(c->b, &fusion);
         return false;
@@ -225,8 +230,8 @@ static bool try_free(chooser *c)
            try_fusion(c, true, 0, c->all[c->best_at].arena, "and beside each other");
 }
 
-/* What costs time: blocks of rows, the longest first. */
-static bool try_dear(chooser *c)
+/* Blocks of rows, the longest first. */
+static bool try_streaming(chooser *c)
 {
     static const int64_t rows[] = {1024, 512, 256, 128, 64};
     const unsigned without = c->options.without;
@@ -241,6 +246,49 @@ static bool try_dear(chooser *c)
                 return false;
         }
     return true;
+}
+
+/* A plan of another graph than the builder's. */
+static void keep_again(void *user, np_builder *b, np_fusion *fusion, uint64_t arena,
+                       const np_again_set *set)
+{
+    chooser *c = user;
+    np_builder *own = c->b;
+    char text[sizeof c->all[0].text];
+    snprintf(text, sizeof text, "%u value%s made again, %.40s", (unsigned)set->n,
+             set->n == 1 ? "" : "s", c->again_text);
+    c->b = b;
+    c->again = set;
+    keep(c, fusion, arena, text);
+    c->b = own;
+    c->again = NULL;
+}
+
+/* The smallest plan, of those that stream or of the others, with values made again. Which one that is
+ * does not hang on the budget, so neither does what is least. */
+static bool try_again(chooser *c, uint32_t n, bool streams)
+{
+    const candidate *least = NULL;
+    for (uint32_t i = 0; i < n; i++)
+        if (streams == (c->all[i].way.rows > 0) && (!least || c->all[i].arena < least->arena))
+            least = &c->all[i];
+    if (!least || !least->arena)
+        return true;
+    np_recompute r = {.g = c->b->g, .options = &c->options, .way = least->way, .found = keep_again,
+                      .user = c};
+    c->way = least->way;
+    c->again_text = least->text;
+    return np_recompute_search(&r);
+}
+
+/* What costs time. */
+static bool try_dear(chooser *c)
+{
+    if (!try_streaming(c))
+        return false;
+    const uint32_t n = c->n;
+    return c->options.without & NEAP_PLAN_NO_RECOMPUTE ||
+           (try_again(c, n, false) && try_again(c, n, true));
 }
 
 /* ---- choosing ---------------------------------------------------------------------------------- */
@@ -299,11 +347,24 @@ static void describe(const chooser *c, neap_plan *p, uint64_t arena, const neap_
     i->scratch_bytes = peak->scratch_bytes;
     i->peak_bytes = pages(arena) + i->output_bytes;
     i->predicted_seconds = c->all[c->best_at].seconds;
+    i->recomputed_steps = c->best_again.n;
     i->least_bytes = c->least_known ? least_arena(c) + c->outputs : 0;
     for (uint32_t g = 0; g < p->n_groups; g++) {
         i->fused_groups += !p->groups[g].streamed;
         i->row_streamed_steps += p->groups[g].streamed ? p->groups[g].n_members : 0;
     }
+}
+
+/* The builder for the graph of the best candidate, which makes some values again. */
+static bool rebuild(chooser *c, np_again_graph *again)
+{
+    const np_graph *g = c->b->g;
+    np_builder_free(c->b);
+    *c->b = (np_builder){.ctx = g->ctx, .g = c->b->g};
+    if (!np_again_graph_make(g, &c->best_again, again))
+        return false;
+    c->b->g = &again->g;
+    return np_builder_start(c->b);
 }
 
 neap_status np_plan_build(np_graph *g, bool object, neap_plan **out)
@@ -320,8 +381,13 @@ neap_status np_plan_build(np_graph *g, bool object, neap_plan **out)
     c->budget = c->options.budget ? c->options.budget : UINT64_MAX;
     bool ok = np_graph_simplify(g, &merged) == NEAP_OK && np_builder_start(&b) && choose(c) &&
               !refused(c);
-    uint64_t arena = ok ? arena_of(&b, &c->best) : UINT64_MAX;
+    np_again_graph again = {0};
+    if (ok && c->best_again.n)
+        ok = rebuild(c, &again);
+    uint64_t arena = ok ? np_fusion_arena(&b, &c->best) : UINT64_MAX;
     neap_plan_info peak = {0};
+    if (arena != UINT64_MAX && c->best_again.n)
+        np_again_settle(&again, &b);
     if (arena != UINT64_MAX && np_find_peak(&b, &peak))
         p = np_pack(&b, object, merged);
     if (p) {
@@ -331,6 +397,7 @@ neap_status np_plan_build(np_graph *g, bool object, neap_plan **out)
     if (c->have_best)
         np_fusion_free(&b, &c->best);
     np_builder_free(&b);
+    np_again_graph_free(&again);
     np_free(g->ctx, NEAP_MEM_GRAPH, c, np_workspace(sizeof *c));
     if (!p)
         return g->ctx->status != NEAP_OK ? g->ctx->status : NEAP_ENOMEM;

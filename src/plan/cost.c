@@ -91,6 +91,20 @@ double np_step_seconds(const np_builder *b, const np_raw_step *s)
     return s->group == NP_NONE ? op_seconds(b, s) : group_seconds(b, &b->groups[s->group]);
 }
 
+double np_task_seconds(const np_builder *b, uint32_t task)
+{
+    np_task_call c;
+    uint32_t n;
+    np_task_inputs(b, &b->tasks[task], &n);
+    if (n > NP_GROUP_INPUTS)
+        return 0;
+    np_task_call_init(&c, b, task);
+    double bytes = bytes_of(&c.out);
+    for (uint32_t i = 0; i < n; i++)
+        bytes += bytes_of(&c.in[i]);
+    return seconds(b, bytes, flops_of(b, c.call.op, c.call.attr, n, c.at, &c.out), 1);
+}
+
 double np_plan_seconds(const np_builder *b)
 {
     double sum = 0;

@@ -33,5 +33,6 @@ bool np_emit_part(np_builder *b, const np_todo *t, uint32_t *operand);
 
 double np_step_seconds(const np_builder *b, const np_raw_step *s);
 double np_plan_seconds(const np_builder *b); /* of all steps */
+double np_task_seconds(const np_builder *b, uint32_t task); /* as a step of its own; 0: unknown */
 
 #endif

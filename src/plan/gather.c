@@ -46,6 +46,14 @@ static bool rebuild_table(np_graph *g, size_t size)
     return true;
 }
 
+bool np_graph_index(np_graph *g)
+{
+    size_t size = 2048;
+    while (size < 2 * g->n)
+        size *= 2;
+    return rebuild_table(g, size);
+}
+
 static bool visit(np_graph *g, neap_array *a)
 {
     if (!a || np_graph_find(g, a) != NP_NONE)

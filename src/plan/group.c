@@ -52,7 +52,8 @@ static bool add_slot(group_layout *l, uint32_t operand)
                  sizeof *b->slots))
         return false;
     np_cut *s = &b->slots[b->n_slots++];
-    *s = (np_cut){.operand = operand, .in_tile = b->operands[operand].kind == NP_IN_TILE};
+    *s = (np_cut){.operand = operand}; /* a result's is set later */
+    s->in_tile = operand < b->n_operands && b->operands[operand].kind == NP_IN_TILE;
     memset(s->cut, -1, sizeof s->cut);
     return true;
 }

@@ -63,6 +63,7 @@ static inline uint32_t np_canonical(const np_graph *g, const neap_array *a)
 }
 bool np_graph_runs(const neap_array *a); /* a node that becomes a step */
 neap_status np_graph_simplify(np_graph *g, int64_t *merged);
+bool np_graph_index(np_graph *g); /* the table anew, for the entries as they are */
 
 /* ---- the plan ---------------------------------------------------------------------------------
  */

@@ -37,7 +37,7 @@ static bool collect_writes(np_builder *b)
 {
     for (uint32_t e = 0; e < b->g->n; e++) {
         const neap_array *a = b->g->entries[e].array;
-        if (!np_graph_runs(a) || !(a->op->flags & NP_OP_EFFECT))
+        if (b->g->entries[e].canonical != e || !np_graph_runs(a) || !(a->op->flags & NP_OP_EFFECT))
             continue;
         if (!np_builder_grow(b, &b->writes, &b->writes_capacity, b->n_writes + 1,
                      sizeof *b->writes))

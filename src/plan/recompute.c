@@ -1,0 +1,373 @@
+/* recompute.c - which values are made a second time rather than kept across the peak.
+ *
+ * Greedy: at the fullest step of the plan at hand, the value alive there and not used there with the
+ * most bytes x idle steps per second of making it again; before its next use, with those of its
+ * inputs that are dead by then. The whole graph is planned anew, and the plan is kept if less is in
+ * the arena, or the peak is reached at fewer steps; else that value is let alone. */
+#include <string.h>
+
+#include "ops/op_table.h"
+#include "plan/again.h"
+#include "plan/emit.h"
+
+enum {
+    MOST_ROUNDS = 32,
+    MOST_REPAIRS = 12,
+    MOST_TASKS = 200000, /* planned in all rounds together */
+    MOST_ANCESTORS = 8,  /* made again for one value */
+    SMALL = 16           /* an input this many times smaller may live longer */
+};
+
+/* A plan of the graph with some values made again. */
+typedef struct attempt {
+    np_again_set set;
+    np_again_graph graph;
+    np_builder b; /* holds the fusion's steps */
+    np_fusion fusion;
+    uint64_t arena, fullest;
+    uint32_t peaks; /* steps that are as full as the fullest */
+} attempt;
+
+typedef struct search {
+    const np_recompute *r;
+    neap_plan_options options; /* the user's, without listener */
+    attempt slots[2], *best, *next;
+    uint8_t *barred; /* by entry of the graph: not tried again */
+    size_t tasks;
+} search;
+
+/* ---- planning anew ------------------------------------------------------------------------------- */
+
+static void drop(attempt *a)
+{
+    if (a->fusion.group)
+        np_fusion_free(&a->b, &a->fusion);
+    if (a->b.ctx)
+        np_builder_free(&a->b);
+    np_again_graph_free(&a->graph);
+    memset(a, 0, sizeof *a);
+}
+
+/* Groups as the way wants them, and their steps in program order. */
+static bool fuse(search *s, attempt *a, np_fuser *f, uint64_t limit)
+{
+    const np_way *way = &s->r->way;
+    bool barred = true;
+    for (int round = 0; barred; round++) {
+        np_fuser_reset(f);
+        if (way->fused)
+            np_fuse(f, way->sideways, way->rows > 0);
+        if (!np_fusion_take(f, &a->fusion))
+            return false;
+        a->fusion.block_rows = way->rows;
+        a->arena = np_fusion_arena(&a->b, &a->fusion);
+        s->tasks += a->b.n_tasks;
+        barred = false;
+        if (a->arena == UINT64_MAX)
+            return false;
+        if (way->fused && a->arena > limit && round < MOST_REPAIRS &&
+            !np_bar_groups(f, &a->fusion, limit, &barred))
+            return false;
+        if (barred)
+            np_fusion_free(&a->b, &a->fusion);
+    }
+    return true;
+}
+
+/* The steps in an order in which less is alive, if that helps. */
+static bool reorder(search *s, attempt *a)
+{
+    np_fusion other;
+    bool changed;
+    if (s->options.without & NEAP_PLAN_NO_ORDER)
+        return true;
+    if (!np_fusion_copy(&a->b, &a->fusion, &other))
+        return false;
+    bool ok = np_reorder(&a->b, &other, &changed);
+    uint64_t arena = ok && changed ? np_fusion_arena(&a->b, &other) : a->arena;
+    ok = ok && arena != UINT64_MAX;
+    if (ok && arena < a->arena) {
+        np_fusion old = a->fusion;
+        a->fusion = other;
+        a->arena = arena;
+        other = old;
+    } else if (ok && changed) {
+        ok = np_fusion_arena(&a->b, &a->fusion) != UINT64_MAX;
+    }
+    np_fusion_free(&a->b, &other);
+    return ok;
+}
+
+static bool weigh(attempt *a)
+{
+    const np_builder *b = &a->b;
+    int64_t *live = np_work_take(&a->b.step_work, ((size_t)b->n_steps + 1) * sizeof *live);
+    if (!live)
+        return false;
+    np_find_live(b, live);
+    a->fullest = 0;
+    a->peaks = 0;
+    for (uint32_t i = 0; i < b->n_steps; i++) {
+        if ((uint64_t)live[i] > a->fullest) {
+            a->fullest = (uint64_t)live[i];
+            a->peaks = 0;
+        }
+        a->peaks += (uint64_t)live[i] == a->fullest;
+    }
+    return true;
+}
+
+/* Plans the graph with the attempt's set. */
+static bool plan(search *s, attempt *a, uint64_t limit)
+{
+    np_fuser f;
+    if (!np_again_graph_make(s->r->g, &a->set, &a->graph))
+        return false;
+    a->b = (np_builder){.ctx = a->graph.g.ctx, .g = &a->graph.g};
+    if (!np_builder_start(&a->b))
+        return false;
+    bool ok = np_fuser_start(&f, &a->b, &s->options);
+    ok = ok && fuse(s, a, &f, limit);
+    np_fuser_free(&f);
+    return ok && reorder(s, a) && weigh(a);
+}
+
+static bool is_better(const attempt *a, const attempt *than)
+{
+    if (a->arena != than->arena)
+        return a->arena < than->arena;
+    return a->fullest < than->fullest || (a->fullest == than->fullest && a->peaks < than->peaks);
+}
+
+/* ---- what to make again -------------------------------------------------------------------------- */
+
+/* The plan at hand, seen from its fullest step. */
+typedef struct view {
+    const search *s;
+    const attempt *a;
+    const np_builder *b;
+    uint32_t *position; /* by group: its step */
+    uint32_t peak;
+} view;
+
+/* A value's idle time: its last use up to the peak, or its making, and the next after it. */
+typedef struct idle {
+    uint32_t from, to;
+    uint32_t before; /* entry: the first one in program order that uses it after the peak */
+} idle;
+
+/* A proposal: values, each with its dead inputs, before one entry. */
+typedef struct proposal {
+    uint32_t task[MOST_ANCESTORS], n, before;
+    double score;
+} proposal;
+
+static const neap_array *array_of(const view *v, uint32_t task)
+{
+    return v->b->g->entries[v->b->tasks[task].entry].array;
+}
+
+static uint32_t step_of(const view *v, uint32_t task)
+{
+    return v->position[v->a->fusion.group[task]];
+}
+
+static bool is_cheap(const view *v, uint32_t task)
+{
+    const np_op *op = np_task_op(v->b, &v->b->tasks[task]);
+    return op->flags & (NP_OP_CHEAP | NP_OP_ELEMENTWISE) || op == &np_op_contiguous ||
+           op == &np_op_take || op == &np_op_tril || op == &np_op_triu ||
+           op == &np_op_random_bits || op == &np_op_random_uniform;
+}
+
+/* A value of the arena that could be made again. */
+static bool may_go(const view *v, uint32_t task)
+{
+    const np_builder *b = v->b;
+    const np_todo *t = &b->tasks[task];
+    if (t->phase != NP_RUN || b->direct[t->entry] != NP_NONE || !is_cheap(v, task))
+        return false;
+    const np_plan_operand *o = &b->operands[b->g->entries[t->entry].operand];
+    return o->kind == NP_IN_ARENA && o->storage_bytes > 0;
+}
+
+static bool find_idle(const view *v, uint32_t task, idle *out)
+{
+    const np_builder *b = v->b;
+    *out = (idle){step_of(v, task), NP_NONE, NP_NONE};
+    if (out->from >= v->peak)
+        return false;
+    for (uint32_t k = b->out_first[task]; k < b->out_first[task + 1]; k++) {
+        const np_edge *e = &b->edges[b->out[k]];
+        const np_todo *to = &b->tasks[e->to];
+        uint32_t at = step_of(v, e->to), place = v->a->graph.place[to->entry];
+        if (!e->reads)
+            continue;
+        if (at == v->peak || (at > v->peak && to->phase != NP_RUN))
+            return false;
+        if (at < v->peak) {
+            out->from = at > out->from ? at : out->from;
+            continue;
+        }
+        out->to = at < out->to ? at : out->to;
+        out->before = place < out->before ? place : out->before;
+    }
+    return out->to != NP_NONE && out->before > v->a->graph.place[b->tasks[task].entry];
+}
+
+static uint32_t last_use(const view *v, uint32_t task)
+{
+    const np_builder *b = v->b;
+    uint32_t last = step_of(v, task);
+    for (uint32_t k = b->out_first[task]; k < b->out_first[task + 1]; k++) {
+        const np_edge *e = &b->edges[b->out[k]];
+        if (e->reads && step_of(v, e->to) > last)
+            last = step_of(v, e->to);
+    }
+    return last;
+}
+
+/* Is the state between the read and that entry as it was? */
+static bool unwritten(const view *v, const neap_array *read, uint32_t before)
+{
+    const np_builder *b = v->b;
+    for (size_t i = 0; i < b->n_writes; i++) {
+        const neap_array *w = b->g->entries[b->writes[i]].array;
+        if (w->state == read->state && w->version > read->version &&
+            v->a->graph.place[b->writes[i]] < before)
+            return false;
+    }
+    return true;
+}
+
+/* Adds the makers of inputs that are dead at the step `at`; false: one can not be made again. */
+static bool add_dead_inputs(const view *v, proposal *p, uint32_t task, uint32_t at)
+{
+    const np_builder *b = v->b;
+    const np_todo *t = &b->tasks[task];
+    uint32_t n;
+    neap_array *const *in = np_task_inputs(b, t, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        const neap_array *s = np_storage_const(in[i]);
+        if (s->op && (s->op->flags & NP_OP_STATE_READ) && !unwritten(v, s, p->before))
+            return false;
+        uint32_t maker = np_task_maker(b, t, i, in[i]);
+        if (maker == NP_NONE || b->direct[b->tasks[maker].entry] != NP_NONE ||
+            last_use(v, maker) >= at)
+            continue;
+        const np_plan_operand *o = &b->operands[b->g->entries[b->tasks[maker].entry].operand];
+        if (o->kind != NP_IN_TILE && neap_array_bytes(array_of(v, maker)) * SMALL <= neap_array_bytes(array_of(v, task)))
+            continue;
+        bool known = false;
+        for (uint32_t k = 0; k < p->n; k++)
+            known |= p->task[k] == maker;
+        if (known)
+            continue;
+        if (p->n == MOST_ANCESTORS || b->tasks[maker].phase != NP_RUN || !is_cheap(v, maker))
+            return false;
+        p->task[p->n++] = maker;
+    }
+    return true;
+}
+
+static bool propose(const view *v, uint32_t task, proposal *p)
+{
+    idle i;
+    double seconds = 0;
+    if (!may_go(v, task) || v->s->barred[v->a->graph.origin[v->b->tasks[task].entry]] ||
+        !find_idle(v, task, &i))
+        return false;
+    *p = (proposal){.task = {task}, .n = 1, .before = i.before};
+    for (uint32_t k = 0; k < p->n; k++) {
+        double own = np_task_seconds(v->b, p->task[k]);
+        seconds += own;
+        if (own == 0 || !add_dead_inputs(v, p, p->task[k], i.to))
+            return false;
+    }
+    p->score = (double)neap_array_bytes(array_of(v, task)) * (double)(i.to - i.from) / seconds;
+    return true;
+}
+
+/* The best value to make again, added to the next attempt's set; false: none, or no memory. */
+static bool find_best(search *s, uint32_t *value, bool *found)
+{
+    attempt *a = s->best;
+    const size_t steps = (size_t)a->b.n_steps + 1;
+    int64_t *live = np_work_take(&a->b.step_work, steps * (sizeof *live + sizeof(uint32_t)));
+    *found = false;
+    if (!live)
+        return false;
+    view v = {.s = s, .a = a, .b = &a->b, .position = (uint32_t *)(void *)(live + steps)};
+    np_find_live(&a->b, live);
+    for (uint32_t i = 0; i < a->b.n_steps; i++) {
+        v.position[a->fusion.order[i]] = i;
+        if (live[i] > live[v.peak])
+            v.peak = i;
+    }
+    proposal best = {.n = 0}, p;
+    for (uint32_t t = 0; t < a->b.n_tasks; t++)
+        if (propose(&v, t, &p) && (!best.n || p.score > best.score))
+            best = p;
+    if (!best.n)
+        return true;
+    s->next->set = a->set;
+    *value = a->graph.origin[a->b.tasks[best.task[0]].entry];
+    for (uint32_t k = 0; k < best.n; k++)
+        *found |= np_again_add(&s->next->set, (np_again){a->graph.origin[a->b.tasks[best.task[k]].entry], best.before});
+    return true;
+}
+
+/* ---- the search ---------------------------------------------------------------------------------- */
+
+static bool tell(search *s)
+{
+    np_fusion fusion;
+    attempt *a = s->best;
+    if (!np_fusion_copy(&a->b, &a->fusion, &fusion))
+        return false;
+    s->r->found(s->r->user, &a->b, &fusion, a->arena, &a->set);
+    return true;
+}
+
+static bool round_of(search *s, bool *more)
+{
+    uint32_t value;
+    if (!find_best(s, &value, more) || !*more)
+        return !*more;
+    if (!plan(s, s->next, s->best->arena))
+        return false;
+    if (!is_better(s->next, s->best)) {
+        s->barred[value] = true;
+        drop(s->next);
+        return true;
+    }
+    bool less = s->next->arena < s->best->arena;
+    attempt *old = s->best;
+    s->best = s->next;
+    s->next = old;
+    drop(old);
+    return !less || tell(s);
+}
+
+bool np_recompute_search(const np_recompute *r)
+{
+    neap_context *ctx = r->g->ctx;
+    const size_t entries = np_workspace(r->g->n), own = np_workspace(sizeof(search));
+    search *s = np_calloc(ctx, NEAP_MEM_GRAPH, own);
+    if (!s)
+        return false;
+    s->r = r;
+    s->options = *r->options;
+    s->options.explain = NULL;
+    s->best = &s->slots[0];
+    s->next = &s->slots[1];
+    s->barred = np_calloc(ctx, NEAP_MEM_GRAPH, entries);
+    bool more = true, ok = s->barred && plan(s, s->best, r->way.limit);
+    for (int i = 0; ok && more && i < MOST_ROUNDS && s->tasks < MOST_TASKS; i++)
+        ok = round_of(s, &more);
+    drop(s->best);
+    drop(s->next);
+    np_free(ctx, NEAP_MEM_GRAPH, s->barred, entries);
+    np_free(ctx, NEAP_MEM_GRAPH, s, own);
+    return ok;
+}
