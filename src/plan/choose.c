@@ -12,7 +12,7 @@
 #include "plan/emit.h"
 #include "plan/fuse.h"
 
-enum { MOST_CANDIDATES = 96, MOST_REPAIRS = 12 };
+enum { MOST_CANDIDATES = 128, MOST_REPAIRS = 12 };
 
 typedef struct candidate {
     char text[80];
@@ -264,14 +264,17 @@ static void keep_again(void *user, np_builder *b, np_fusion *fusion, uint64_t ar
     c->again = NULL;
 }
 
-/* The smallest plan, of those that stream or of the others, with values made again. Which one that is
- * does not hang on the budget, so neither does what is least. */
-static bool try_again(chooser *c, uint32_t n, bool streams)
+/* The smallest of the first n plans that fuse and stream, or do not, with values made again. Which one
+ * that is does not hang on the budget, so neither does what is least. */
+static bool try_again(chooser *c, uint32_t n, bool fused, bool streams)
 {
     const candidate *least = NULL;
-    for (uint32_t i = 0; i < n; i++)
-        if (streams == (c->all[i].way.rows > 0) && (!least || c->all[i].arena < least->arena))
-            least = &c->all[i];
+    for (uint32_t i = 0; i < n; i++) {
+        const candidate *k = &c->all[i];
+        if (k->way.fused == fused && streams == (k->way.rows > 0) &&
+            (!least || k->arena < least->arena))
+            least = k;
+    }
     if (!least || !least->arena)
         return true;
     np_recompute r = {.g = c->b->g, .options = &c->options, .way = least->way, .found = keep_again,
@@ -288,7 +291,8 @@ static bool try_dear(chooser *c)
         return false;
     const uint32_t n = c->n;
     return c->options.without & NEAP_PLAN_NO_RECOMPUTE ||
-           (try_again(c, n, false) && try_again(c, n, true));
+           (try_again(c, n, false, false) && try_again(c, n, true, false) &&
+            try_again(c, n, true, true));
 }
 
 /* ---- choosing ---------------------------------------------------------------------------------- */
