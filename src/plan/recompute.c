@@ -191,6 +191,18 @@ static bool may_go(const view *v, uint32_t task)
     return o->kind == NP_IN_ARENA && o->storage_bytes > 0;
 }
 
+/* Does something before that entry read it? Else it would better be made later, once. */
+static bool read_before(const view *v, uint32_t task, uint32_t before)
+{
+    const np_builder *b = v->b;
+    bool some = false;
+    for (uint32_t k = b->out_first[task]; k < b->out_first[task + 1]; k++) {
+        const np_edge *e = &b->edges[b->out[k]];
+        some |= e->reads && v->a->graph.place[b->tasks[e->to].entry] < before;
+    }
+    return some;
+}
+
 static bool find_idle(const view *v, uint32_t task, idle *out)
 {
     const np_builder *b = v->b;
@@ -212,7 +224,7 @@ static bool find_idle(const view *v, uint32_t task, idle *out)
         out->to = at < out->to ? at : out->to;
         out->before = place < out->before ? place : out->before;
     }
-    return out->to != NP_NONE && out->before > v->a->graph.place[b->tasks[task].entry];
+    return out->to != NP_NONE && read_before(v, task, out->before);
 }
 
 static uint32_t last_use(const view *v, uint32_t task)
@@ -256,7 +268,8 @@ static bool add_dead_inputs(const view *v, proposal *p, uint32_t task, uint32_t 
             last_use(v, maker) >= at)
             continue;
         const np_plan_operand *o = &b->operands[b->g->entries[b->tasks[maker].entry].operand];
-        if (o->kind != NP_IN_TILE && neap_array_bytes(array_of(v, maker)) * SMALL <= neap_array_bytes(array_of(v, task)))
+        if (o->kind != NP_IN_TILE &&
+            neap_array_bytes(array_of(v, maker)) * SMALL <= neap_array_bytes(array_of(v, task)))
             continue;
         bool known = false;
         for (uint32_t k = 0; k < p->n; k++)
@@ -312,8 +325,10 @@ static bool find_best(search *s, uint32_t *value, bool *found)
         return true;
     s->next->set = a->set;
     *value = a->graph.origin[a->b.tasks[best.task[0]].entry];
-    for (uint32_t k = 0; k < best.n; k++)
-        *found |= np_again_add(&s->next->set, (np_again){a->graph.origin[a->b.tasks[best.task[k]].entry], best.before});
+    for (uint32_t k = 0; k < best.n; k++) {
+        uint32_t entry = a->graph.origin[a->b.tasks[best.task[k]].entry];
+        *found |= np_again_add(&s->next->set, (np_again){entry, best.before});
+    }
     return true;
 }
 
