@@ -206,7 +206,9 @@ static bool tiles_serve(np_fuser *f, uint32_t from, uint32_t to, int n)
     return true;
 }
 
-/* Is there a way out of these groups and back through others? Then they cannot be one step. */
+/* Is there a way out of these groups and back through others? Then they cannot be one step. A way
+ * back may lead through later tasks, but only to where groups that begin earlier, or among those
+ * tasks, go on. */
 static bool circle(np_fuser *f, const uint32_t *set, uint32_t count)
 {
     uint32_t n = 0, last = 0;
@@ -215,6 +217,8 @@ static bool circle(np_fuser *f, const uint32_t *set, uint32_t count)
         f->seen[set[i]] = f->stamp;
         last = f->last[set[i]] > last ? f->last[set[i]] : last;
     }
+    while (f->reach[last] > last)
+        last = f->reach[last];
     for (uint32_t at = 0; at < count + n; at++) {
         uint32_t g = at < count ? set[at] : f->queue[at - count];
         for (uint32_t m = g; m != NP_NONE; m = f->next[m])
@@ -353,6 +357,8 @@ static void join(np_fuser *f, uint32_t a, uint32_t b, int axes)
     f->next[tail] = a;
     f->parent[a] = b;
     f->first[b] = f->first[a] < f->first[b] ? f->first[a] : f->first[b];
+    for (uint32_t p = f->first[b]; f->reach[p] < f->last[b]; p++)
+        f->reach[p] = f->last[b];
     f->count[b] = count;
     f->size[b] += f->size[a];
     f->axes[b] = (uint8_t)axes;
@@ -519,7 +525,7 @@ static void start_lives(np_fuser *f)
         bool kept = task->root != NP_NONE || (task->phase == NP_RUN && b->direct[task->entry] != NP_NONE);
         bool effect = np_task_op(b, task)->flags & NP_OP_EFFECT;
         f->bytes[t] = kept || effect ? 0 : (neap_array_bytes(a) + 63) & ~(uint64_t)63;
-        f->parent[t] = f->first[t] = f->last[t] = f->birth[t] = f->death[t] = t;
+        f->parent[t] = f->first[t] = f->last[t] = f->birth[t] = f->death[t] = f->reach[t] = t;
         f->next[t] = NP_NONE;
         f->count[t] = f->size[t] = 1;
         for (uint32_t k = f->b->out_first[t]; k < f->b->out_first[t + 1]; k++) {
@@ -542,7 +548,7 @@ static bool take_tables(np_fuser *f)
 {
     const size_t t = f->b->n_tasks + 1, g = f->b->g->n + 1;
     f->table_bytes = np_workspace(t * (2 * sizeof(int64_t) + sizeof(uint64_t)) +
-                     (11 * t + MOST_VISITS + g) * sizeof(uint32_t) + 4 * t);
+                     (12 * t + MOST_VISITS + g) * sizeof(uint32_t) + 4 * t);
     uint8_t *p = f->tables = np_calloc(f->b->ctx, NEAP_MEM_GRAPH, f->table_bytes);
     if (!p)
         return false;
@@ -558,6 +564,7 @@ static bool take_tables(np_fuser *f)
     TAKE(size, t);
     TAKE(birth, t);
     TAKE(death, t);
+    TAKE(reach, t);
     TAKE(seen, t);
     TAKE(counted, t);
     TAKE(spare, t);

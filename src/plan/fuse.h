@@ -25,6 +25,7 @@ typedef struct np_fuser {
     int64_t *live, *change, peak;
     uint64_t *bytes;
     uint32_t *birth, *death; /* death NP_NONE: a tile's only */
+    uint32_t *reach; /* by position: the last task of the groups that begin up to there */
     uint32_t low, high;
     /* walks */
     uint32_t *seen, *counted, *queue, *spare, stamp;

@@ -1,5 +1,6 @@
 /* fuse_order.c - the groups that the fuser has come to, each with its members in an order that keeps
  * few tiles alive, and the groups in an order that runs. */
+#include <assert.h>
 #include <string.h>
 
 #include "plan/fuse.h"
@@ -155,6 +156,7 @@ static void order_groups(np_fuser *f, np_fusion *o)
                 sift_up(heap, n++, key);
             }
     }
+    assert(done == groups); /* groups wait for each other in no circle */
 }
 
 bool np_fusion_take(np_fuser *f, np_fusion *o)

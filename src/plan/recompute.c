@@ -12,8 +12,9 @@
 
 enum {
     MOST_ROUNDS = 32,
+    MOST_FAILURES = 8, /* one after the other */
     MOST_REPAIRS = 12,
-    MOST_TASKS = 200000, /* planned in all rounds together */
+    MOST_TASKS = 100000, /* planned in all rounds together */
     MOST_ANCESTORS = 8,  /* made again for one value */
     SMALL = 16           /* an input this many times smaller may live longer */
 };
@@ -34,6 +35,7 @@ typedef struct search {
     attempt slots[2], *best, *next;
     uint8_t *barred; /* by entry of the graph: not tried again */
     size_t tasks;
+    int failures; /* since the last better plan */
 } search;
 
 /* ---- planning anew ------------------------------------------------------------------------------- */
@@ -353,6 +355,7 @@ static bool round_of(search *s, bool *more)
         return false;
     if (!is_better(s->next, s->best)) {
         s->barred[value] = true;
+        s->failures++;
         drop(s->next);
         return true;
     }
@@ -360,6 +363,7 @@ static bool round_of(search *s, bool *more)
     attempt *old = s->best;
     s->best = s->next;
     s->next = old;
+    s->failures = 0;
     drop(old);
     return !less || tell(s);
 }
@@ -378,8 +382,10 @@ bool np_recompute_search(const np_recompute *r)
     s->next = &s->slots[1];
     s->barred = np_calloc(ctx, NEAP_MEM_GRAPH, entries);
     bool more = true, ok = s->barred && plan(s, s->best, r->way.limit);
-    for (int i = 0; ok && more && i < MOST_ROUNDS && s->tasks < MOST_TASKS; i++)
+    for (int i = 0; ok && more && i < MOST_ROUNDS; i++) {
         ok = round_of(s, &more);
+        more &= s->failures < MOST_FAILURES && s->tasks < MOST_TASKS;
+    }
     drop(s->best);
     drop(s->next);
     np_free(ctx, NEAP_MEM_GRAPH, s->barred, entries);

@@ -15,7 +15,7 @@
 #include "neap/ops.h"
 #include "neap/plan.h"
 
-enum { SIDE = 64, B = SIDE * SIDE * 4, PAGE = 4096, GRAPHS = 150, NODES = 40 };
+enum { SIDE = 128, B = SIDE * SIDE * 4, PAGE = 4096, GRAPHS = 150, NODES = 40 };
 
 static const int64_t square_shape[2] = {SIDE, SIDE}, flat_shape[1] = {SIDE * SIDE};
 static float input[SIDE * SIDE];
