@@ -114,7 +114,7 @@ static inline bool can_be_used(const random_graph *g, int i)
 static inline int any_node(random_graph *g)
 {
     int best = -1;
-    for (int tries = 0; best < 0 || tries < 2; tries++) {
+    for (int tries = 0; best < 0 || tries < (g->most > 4096 ? 4 : 2); tries++) {
         int k = rnd(g, 20), i = k < 8 ? g->n - 1 - rnd(g, g->n < 5 ? g->n : 5)
                                 : k < 10 ? g->n / 3 : rnd(g, g->n);
         while (k >= 14 && g->users[i] && i + 1 < g->n)
@@ -261,7 +261,8 @@ static inline int draw_product(random_graph *g, int x)
             y = i;
     }
     if (y < 0) {
-        const int64_t shape[3] = {a->rank == 3 ? a->shape[0] : 1, k, 1 + rnd(g, 20)};
+        const int64_t columns = g->most > 100000 && rnd(g, 3) ? g->extent[1] : 1 + rnd(g, 20);
+        const int64_t shape[3] = {a->rank == 3 ? a->shape[0] : 1, k, columns};
         bool batched = a->rank == 3 && rnd(g, 2) && !g->rows;
         y = add_leaf(g, rnd(g, 2) ? a->dtype : NEAP_F32, 2 + batched, shape + !batched);
     }
@@ -571,9 +572,20 @@ static inline int draw_attention(random_graph *g, int x)
     return combine(g, "add", x, y);
 }
 
+/* Layers of products, each of what is made of the one before. */
+static inline int draw_layers(random_graph *g, int x)
+{
+    for (int k = 2 + rnd(g, 3); k > 0 && x >= 0; k--) {
+        int y = draw_product(g, x);
+        x = y < 0 || rnd(g, 2) ? y : draw_elementwise(g, y);
+        x = x < 0 || rnd(g, 2) ? x : map(g, "gelu", x);
+    }
+    return x;
+}
+
 static inline int draw_motif(random_graph *g, int x)
 {
-    switch (rnd(g, 6)) {
+    switch (rnd(g, g->most > 100000 ? 9 : 7)) {
     case 0:
     case 1:
         return draw_chain(g, x);
@@ -583,15 +595,17 @@ static inline int draw_motif(random_graph *g, int x)
         return draw_siblings(g, x);
     case 4:
         return draw_attention(g, x);
-    default:
+    case 5:
         x = draw_product(g, x);
         return x < 0 ? -1 : draw_chain(g, x);
+    default:
+        return draw_layers(g, x);
     }
 }
 
 static inline int draw_node(random_graph *g)
 {
-    int x = any_node(g), k = rnd(g, 112);
+    int x = any_node(g), k = rnd(g, g->most > 100000 ? 140 : 112);
     if (k >= 100)
         return draw_motif(g, x);
     if (k < 44)
@@ -627,30 +641,33 @@ static inline int draw_node(random_graph *g)
 
 /* ---- whole graphs ------------------------------------------------------------------------- */
 
-/* Mostly a few elements; some with rows around the size of tiles; a few with many of either. */
+/* Mostly a few elements; many with values that are worth a group of ops (8192 elements and more),
+ * around the size of tiles; a few with many rows or long ones. The number of nodes. */
 static inline int draw_extents(random_graph *g)
 {
-    static const int64_t tall[][2] = {{3000, 40}, {70, 1024}, {2049, 33}, {129, 520},
-                                      {4097, 1},  {1, 8200},  {600, 64},  {257, 100}};
-    int k = rnd(g, 100);
+    static const int64_t tall[][2] = {{3000, 40}, {70, 1024}, {2049, 33}, {129, 320},
+                                      {4097, 4},  {2, 8200},  {600, 64},  {257, 100},
+                                      {200, 270}, {140, 300}, {300, 257}, {97, 288}};
+    const int k = rnd(g, 100), size = rnd(g, 100);
     for (int d = 0; d < 3; d++)
-        g->extent[d] = 1 + rnd(g, k < 60 ? 6 : 13);
+        g->extent[d] = 1 + rnd(g, k < 45 ? 6 : 13);
     g->most = 4096;
-    if (k >= 98) {
-        memcpy(g->extent, tall[rnd(g, COUNT(tall))], sizeof tall[0]);
-        g->extent[2] = 2;
-        g->most = 300000;
-    } else if (k >= 92) {
-        g->extent[0] = 20 + rnd(g, 300);
-        g->extent[1] = 1 + rnd(g, 70);
-        g->extent[2] = 2;
-        g->most = 50000;
+    if (k >= 65) {
+        g->extent[0] = 8 + rnd(g, 1 << (5 + rnd(g, 6)));
+        g->extent[1] = 8192 / g->extent[0] + 1 + rnd(g, 12);
+        g->most = 40000;
     }
-    if (k >= 86 && g->extent[0] > 2) /* of one row a product takes another way */
+    if (k >= 95) { /* products with columns for columns are run over blocks of rows */
+        memcpy(g->extent, tall[rnd(g, COUNT(tall))], sizeof tall[0]);
+        g->most = 300000;
+    }
+    if (k >= 65)
+        g->extent[2] = 2;
+    if (rnd(g, 7) == 0 && g->extent[0] > 2) /* of one row a product takes another way */
         g->rows = 2 + rnd(g, (int)g->extent[0] - 1);
-    int size = rnd(g, 100);
-    return k >= 98 ? 5 + rnd(g, 12) : size < 75 ? 5 + rnd(g, 20) : size < 97 ? 20 + rnd(g, 45)
-                                                                             : 60 + rnd(g, 140);
+    if (k >= 65)
+        return 5 + rnd(g, 14);
+    return size < 75 ? 5 + rnd(g, 20) : size < 97 ? 20 + rnd(g, 45) : 60 + rnd(g, 140);
 }
 
 static inline void draw_states(random_graph *g, neap_context *ctx)
