@@ -140,8 +140,10 @@ static neap_status run_tiles(group_lane *l, int64_t begin, int64_t end)
 {
     const np_group *g = l->run->group;
     neap_status status = NEAP_OK;
-    l->work = l->tiles + g->tile_bytes;
-    l->places = (np_chain_place *)(void *)(l->work + g->work_bytes);
+    l->work = l->tiles ? l->tiles + g->tile_bytes : NULL;
+    np_chain_place few[NP_LANE_PLACES];
+    const bool many = g->lane_bytes > g->tile_bytes + g->work_bytes;
+    l->places = many ? (np_chain_place *)(void *)(l->work + g->work_bytes) : few;
     for (; begin < end && status == NEAP_OK; begin++) {
         seek(l, begin);
         status = run_tile(l);
@@ -164,7 +166,7 @@ static void group_task(void *arg, int lane, int lanes)
     int64_t begin, end;
     np_share(r->n_tiles, 1, lane, lanes, &begin, &end);
     group_lane l = {.run = r, .ctx = &own};
-    l.tiles = r->scratch + (uint64_t)lane * r->group->lane_bytes;
+    l.tiles = r->scratch ? r->scratch + (uint64_t)lane * r->group->lane_bytes : NULL;
     neap_status status = run_tiles(&l, begin, end);
     if (status != NEAP_OK && !atomic_exchange(&job->failed, true))
         np_fail(r->ctx, status, "%s", own.error);

@@ -25,6 +25,7 @@ typedef struct group_layout {
     uint32_t first_slot;
     np_block *tiles; /* by member: lives from making to the last reader inside, in members */
     uint64_t *at;    /* by member: its tile's offset */
+    bool *in_register; /* by member: a chain hands its result on and never stores it */
     bool products;
 } group_layout;
 
@@ -229,7 +230,8 @@ static uint64_t place_tiles(group_layout *l, int64_t block)
         const np_cut *s = &b->slots[b->members[l->group.first_member + m].first_slot];
         uint64_t bytes = (uint64_t)(inner(l, m, l->group.n_axes) * block *
                                     np_element_bytes((neap_dtype)slot_operand(l, s)->dtype));
-        l->tiles[m].bytes = s->in_tile ? (bytes + 63) & ~(uint64_t)63 : 0;
+        l->tiles[m].bytes = s->in_tile && !l->in_register[m] ? (bytes + 63) & ~(uint64_t)63 : 0;
+        l->at[m] = 0;
         l->tiles[m].owner = m;
     }
     for (uint32_t m = 0; m < l->n; m++)
@@ -273,7 +275,6 @@ static bool choose_block(group_layout *l, bool only_chains)
     for (int j = 0; j < last; j++)
         outer *= l->shape.extent[j];
     if (l->shape.heavy) {
-        l->group.streamed = true;
         block = clamp(l->fusion->block_rows, 1, extent);
     } else {
         uint64_t tiles = place_tiles(l, 1);
@@ -458,8 +459,9 @@ static void flatten(group_layout *l, np_member *head, int64_t in)
     }
 }
 
-/* The kernel's own form of the chain; of places it wants to know only which serve a row with one. */
-static bool prepare(group_layout *l, const np_member *head)
+/* The kernel's own form of the chain; of places it wants to know only which serve a row with one.
+ * What has a form there (not 0) is done in registers. */
+static bool prepare(group_layout *l, const np_member *head, uint32_t at)
 {
     np_builder *b = l->b;
     const size_t bytes = head->n_places * sizeof(np_chain_place);
@@ -470,8 +472,11 @@ static bool prepare(group_layout *l, const np_member *head)
     for (uint32_t i = 0; i < head->n_places; i++)
         places[i].one = b->chain_places[head->first_place + i].one;
     b->ctx->kernels->chain->prepare(b->chain_ops + head->first_op, (int)head->n_chain, places);
-    for (uint32_t i = 0; i < head->n_chain; i++)
-        l->group.far |= b->chain_ops[head->first_op + i].far;
+    const np_chain_op *op = b->chain_ops + head->first_op;
+    for (uint32_t i = 0; i < head->n_chain; i++) {
+        l->group.far |= op[i].far;
+        l->in_register[at + i] = op[i].passed && i + 1 < head->n_chain && op[i].form && op[i + 1].form;
+    }
     return true;
 }
 
@@ -490,7 +495,7 @@ static bool find_chains(group_layout *l)
                 return false;
         mark_passed(l, head, m);
         flatten(l, head, in);
-        if (head->n_chain && !prepare(l, head))
+        if (head->n_chain && !prepare(l, head, m))
             return false;
         end += end == m;
     }
@@ -527,7 +532,7 @@ static void find_scratch(group_layout *l)
     for (uint32_t m = 0; m < l->n; m++) {
         const np_member *member = &b->members[l->group.first_member + m];
         const void *attr = b->member_array[l->group.first_member + m]->attr;
-        places += member->n_chain ? member->n_places : 0;
+        places = member->n_chain && member->n_places > places ? member->n_places : places;
         for (int part = 0; member->op->scratch && part < 2; part++) {
             int64_t rows = part ? tail : l->group.block;
             uint64_t bytes = rows ? member_scratch(l, member, attr, rows) : 0;
@@ -535,8 +540,9 @@ static void find_scratch(group_layout *l)
         }
     }
     l->group.work_bytes = (work + 63) & ~(uint64_t)63;
-    l->group.lane_bytes = l->group.tile_bytes + l->group.work_bytes +
-                          ((places * sizeof(np_chain_place) + 63) & ~(uint64_t)63);
+    l->group.lane_bytes = l->group.tile_bytes + l->group.work_bytes;
+    if (places > NP_LANE_PLACES)
+        l->group.lane_bytes += (places * sizeof(np_chain_place) + 63) & ~(uint64_t)63;
 }
 
 /* ---- all of it --------------------------------------------------------------------------------- */
@@ -557,11 +563,9 @@ static bool lay_out(group_layout *l)
             return false;
     choose_axes(l);
     cut_slots(l);
-    if (!choose_block(l, only_chains(l)))
+    if (!find_chains(l) || !choose_block(l, only_chains(l)))
         return false;
     set_tiles(l);
-    if (!find_chains(l))
-        return false;
     find_scratch(l);
     return np_builder_grow(b, &b->groups, &b->groups_capacity, b->n_groups + 1,
                    sizeof *b->groups);
@@ -575,8 +579,10 @@ bool np_emit_group(np_builder *b, const np_fusion *fusion, uint32_t g)
     l.shape = np_task_shape(b, l.task[0], fusion->axes[g], fusion->heavy[g]);
     l.group.first_member = b->n_members;
     l.group.n_members = l.n;
-    l.tiles = np_work_take(&b->tile_work, l.n * (sizeof *l.tiles + sizeof *l.at));
+    l.group.streamed = l.shape.heavy;
+    l.tiles = np_work_take(&b->tile_work, l.n * (sizeof *l.tiles + sizeof *l.at + 1));
     l.at = l.tiles ? (uint64_t *)(void *)(l.tiles + l.n) : NULL;
+    l.in_register = l.at ? memset(l.at + l.n, 0, l.n) : NULL;
     bool ok = l.tiles && lay_out(&l);
     if (!ok)
         return false;

@@ -103,7 +103,11 @@ typedef struct np_block {
 
 /* ---- groups: steps of several ops that run tile by tile ------------------------------------------ */
 
-enum { NP_AXES = 4, NP_GROUP_INPUTS = 8 };
+enum {
+    NP_AXES = 4,
+    NP_GROUP_INPUTS = 8,
+    NP_LANE_PLACES = 48 /* places of a chain that lie on a lane's stack; more need scratch */
+};
 
 /* A group is cut along the leading dimensions that its members share, those of extent 1 not counted. */
 typedef struct np_group_shape {
