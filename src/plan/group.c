@@ -10,9 +10,9 @@
 
 enum {
     CHAIN_TILE_BYTES = 32 << 10, /* of all that a chain touches: the first cache */
-    TILE_BYTES = 160 << 10,      /* of other groups: the second */
+    TILE_BYTES = 64 << 10,      /* of other groups: the second */
     INNER_ELEMENTS = 4096,       /* a row longer than this is cut along one more axis, if it can be */
-    LEAST_PRODUCT_ROWS = 16,     /* a product packs its weights again for each tile */
+    LEAST_PRODUCT_ROWS = 64,     /* a product packs its weights again for each tile */
     FAR_BYTES = 8 << 20          /* results beyond this are not in a cache when they are read again */
 };
 
