@@ -41,8 +41,7 @@ typedef struct np_order_result {
 /* The peak of an order, a permutation that respects reads and waits. UINT64_MAX: no memory. */
 uint64_t np_order_peak(neap_context *ctx, const np_order_graph *g, const uint32_t *order);
 /* Takes workspace from ctx (category graph) and gives it back: about 100 bytes a node, and what the
- * search takes (up to a megabyte or so; for 20 nodes up to ten). A search that gets no memory
- * ends with what it has. NEAP_ENOMEM. */
+ * search takes (up to a megabyte or so; for 20 nodes up to ten). NEAP_ENOMEM. */
 neap_status np_order_find(neap_context *ctx, const np_order_graph *g, np_order_result *out);
 
 #endif

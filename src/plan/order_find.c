@@ -108,8 +108,8 @@ bool np_ordering_make(np_ordering *w, neap_context *ctx, const np_order_graph *g
     *w = (np_ordering){.ctx = ctx, .g = g};
     cursor c = {0};
     lay_out(w, &c);
-    w->memory_bytes = c.used;
-    w->memory = np_calloc(ctx, NEAP_MEM_GRAPH, c.used);
+    w->memory_bytes = np_workspace(c.used);
+    w->memory = np_calloc(ctx, NEAP_MEM_GRAPH, w->memory_bytes);
     if (!w->memory)
         return false;
     c = (cursor){w->memory, 0};
@@ -276,5 +276,5 @@ neap_status np_order_find(neap_context *ctx, const np_order_graph *g, np_order_r
         memcpy(out->order, w.best, g->n_nodes * sizeof *out->order);
     out->peak = w.best_peak;
     np_ordering_free(&w);
-    return NEAP_OK;
+    return ctx->status; /* a search that got no memory */
 }

@@ -686,11 +686,11 @@ static bool make_search(search *s)
 {
     neap_context *c = s->w->ctx;
     size_t n = s->g->n_nodes, v = (size_t)s->g->n_values + 1;
-    s->place = np_alloc(c, NEAP_MEM_GRAPH, (n + 1) * sizeof *s->place);
-    s->last = np_alloc(c, NEAP_MEM_GRAPH, v * sizeof *s->last);
-    s->local = np_alloc(c, NEAP_MEM_GRAPH, v * sizeof *s->local);
-    s->live = np_alloc(c, NEAP_MEM_GRAPH, (n + 1) * sizeof *s->live);
-    s->high = np_alloc(c, NEAP_MEM_GRAPH, (n + 1) * sizeof *s->high);
+    s->place = np_alloc(c, NEAP_MEM_GRAPH, np_workspace((n + 1) * sizeof *s->place));
+    s->last = np_alloc(c, NEAP_MEM_GRAPH, np_workspace(v * sizeof *s->last));
+    s->local = np_alloc(c, NEAP_MEM_GRAPH, np_workspace(v * sizeof *s->local));
+    s->live = np_alloc(c, NEAP_MEM_GRAPH, np_workspace((n + 1) * sizeof *s->live));
+    s->high = np_alloc(c, NEAP_MEM_GRAPH, np_workspace((n + 1) * sizeof *s->high));
     if (!s->place || !s->last || !s->local || !s->live || !s->high)
         return false;
     memset(s->local, 0xff, v * sizeof *s->local);
@@ -702,11 +702,11 @@ static void free_search(search *s)
 {
     neap_context *c = s->w->ctx;
     size_t n = s->g->n_nodes, v = (size_t)s->g->n_values + 1;
-    np_free(c, NEAP_MEM_GRAPH, s->place, (n + 1) * sizeof *s->place);
-    np_free(c, NEAP_MEM_GRAPH, s->last, v * sizeof *s->last);
-    np_free(c, NEAP_MEM_GRAPH, s->local, v * sizeof *s->local);
-    np_free(c, NEAP_MEM_GRAPH, s->live, (n + 1) * sizeof *s->live);
-    np_free(c, NEAP_MEM_GRAPH, s->high, (n + 1) * sizeof *s->high);
+    np_free(c, NEAP_MEM_GRAPH, s->place, np_workspace((n + 1) * sizeof *s->place));
+    np_free(c, NEAP_MEM_GRAPH, s->last, np_workspace(v * sizeof *s->last));
+    np_free(c, NEAP_MEM_GRAPH, s->local, np_workspace(v * sizeof *s->local));
+    np_free(c, NEAP_MEM_GRAPH, s->live, np_workspace((n + 1) * sizeof *s->live));
+    np_free(c, NEAP_MEM_GRAPH, s->high, np_workspace((n + 1) * sizeof *s->high));
 #define FREE(field) np_free(c, NEAP_MEM_GRAPH, s->field, s->field##_capacity * sizeof *s->field)
     FREE(values);
     FREE(items);
@@ -716,21 +716,13 @@ static void free_search(search *s)
     FREE(table);
     FREE(traces);
 #undef FREE
-    np_free(c, NEAP_MEM_GRAPH, s, sizeof *s);
-}
-
-/* Memory that the search does not get is no error of the plan's: the order is valid at any time. */
-static void forgive(neap_context *ctx, neap_status before)
-{
-    if (before == NEAP_OK && ctx->status == NEAP_ENOMEM)
-        neap_context_clear_error(ctx);
+    np_free(c, NEAP_MEM_GRAPH, s, np_workspace(sizeof *s));
 }
 
 bool np_order_search(np_ordering *w, bool *exact)
 {
-    const neap_status before = w->ctx->status;
     bool lower = false;
-    search *s = np_calloc(w->ctx, NEAP_MEM_GRAPH, sizeof *s);
+    search *s = np_calloc(w->ctx, NEAP_MEM_GRAPH, np_workspace(sizeof *s));
     if (s) {
         s->w = w;
         s->g = w->g;
@@ -747,6 +739,5 @@ bool np_order_search(np_ordering *w, bool *exact)
         }
         free_search(s);
     }
-    forgive(w->ctx, before);
     return lower;
 }
