@@ -6,6 +6,7 @@
  *   build     steps, operands, lifetimes, take-overs, hazards           build.c
  *   host      values that lie in a result's block until it is made      host.c
  *   place     lifetimes to offsets                                      place.c
+ *   again     cheap values made a second time, if memory is needed      recompute.c, again.c
  *   cache     plans by structure                                        cache.c */
 #ifndef NP_PLAN_H
 #define NP_PLAN_H
