@@ -15,6 +15,7 @@ enum { NP_ATTR_BYTES = 96, NP_INLINE_INPUTS = 4 };
 
 typedef struct np_op np_op;
 struct np_chain_op; /* cpu/kernels.h */
+struct np_row_op;   /* ops/row_op.h */
 
 /* Bytes that values share. `data` of a borrowed buffer belongs to the caller. */
 typedef struct np_buffer {
@@ -130,6 +131,8 @@ struct np_op {
     double (*flops)(const np_call *shapes); /* NULL: one an element of the result */
     /* Fills in what runs this op over one tile, after other ops; false: not with these dtypes. */
     bool (*chain)(const np_call *shapes, struct np_chain_op *out);
+    /* Fills in the kernel that runs this op on rows, the last dimension; false: not in this case. */
+    bool (*row)(const np_call *shapes, struct np_row_op *out);
     /* Is the result its inputs one after the other? Then they may be made in it. NULL: no. */
     bool (*joins)(const neap_array *out);
     bool absorbs_extent; /* takes inputs whose extent is set at run time, gives a fixed one */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ops/reduce.h"
+#include "ops/row_op.h"
 
 typedef struct np_reduce_attr {
     int32_t axis, keepdims;
@@ -238,13 +239,28 @@ static double logsumexp_flops(const np_call *shapes)
 
 /* ---- the ops -------------------------------------------------------------------------------- */
 
+static bool last_axis(const np_call *shapes, np_reduce_fn fn, np_row_op *out)
+{
+    const np_reduce_attr *attr = shapes->attr;
+    const np_operand *x = shapes->in[0];
+    *out = (np_row_op){.reduce = fn};
+    return fn && attr->axis == x->rank - 1 && x->shape[attr->axis] > 0;
+}
+
+#define ROW(op)                                                                                    \
+    static bool op##_row(const np_call *shapes, np_row_op *out)                                    \
+    {                                                                                              \
+        return last_axis(shapes, shapes->ctx->kernels->row->op[shapes->in[0]->dtype], out);        \
+    }
+
 #define REDUCTION(op, shape_rule, extreme, reason)                                                 \
+    ROW(op)                                                                                        \
     static neap_status op##_run(const np_call *c)                                                  \
     {                                                                                              \
         return run_reduce(c, c->ctx->kernels->row->op, extreme);                                   \
     }                                                                                              \
     const np_op np_op_##op = {.name = #op, .arity = 1, .infer = shape_rule, .run = op##_run,       \
-                              .part = reduce_part, .flops = reduce_flops,                          \
+                              .part = reduce_part, .flops = reduce_flops, .row = op##_row,         \
                               .absorbs_extent = true, .no_grad = reason};                          \
     neap_array *neap_##op(neap_array *x, int axis, unsigned flags)                                 \
     {                                                                                              \
@@ -273,18 +289,23 @@ REDUCTION(argmax, argmax_infer, true, "integer result")
 REDUCTION(argmin, argmax_infer, true, "integer result")
 
 /* The rest is built by reduce_axes.c alone. */
-#define NODE(op, shape_rule, cost, call)                                                              \
+#define NODE(op, shape_rule, cost, by_row, call)                                                              \
     static neap_status op##_run(const np_call *c)                                                  \
     {                                                                                              \
         return call;                                                                               \
     }                                                                                              \
     const np_op np_op_##op = {.name = #op, .arity = 1, .infer = shape_rule, .run = op##_run,       \
-                              .part = reduce_part, .flops = cost, .absorbs_extent = true};
-NODE(prod, sum_infer, reduce_flops, run_reduce(c, c->ctx->kernels->row->prod, false))
-NODE(logsumexp, mean_infer, logsumexp_flops, run_reduce(c, c->ctx->kernels->row->logsumexp, false))
-NODE(var, mean_infer, moments_flops, run_var(c, false))
-NODE(std, mean_infer, moments_flops, run_var(c, true))
-NODE(mean, mean_infer, reduce_flops, run_reduce(c, c->ctx->kernels->row->mean, false))
+                              .part = reduce_part, .flops = cost, .row = by_row,                  \
+                              .absorbs_extent = true};
+ROW(prod)
+ROW(logsumexp)
+ROW(mean)
+NODE(prod, sum_infer, reduce_flops, prod_row, run_reduce(c, c->ctx->kernels->row->prod, false))
+NODE(logsumexp, mean_infer, logsumexp_flops, logsumexp_row,
+     run_reduce(c, c->ctx->kernels->row->logsumexp, false))
+NODE(var, mean_infer, moments_flops, NULL, run_var(c, false))
+NODE(std, mean_infer, moments_flops, NULL, run_var(c, true))
+NODE(mean, mean_infer, reduce_flops, mean_row, run_reduce(c, c->ctx->kernels->row->mean, false))
 
 neap_array *neap_mean(neap_array *x, int axis, unsigned flags)
 {

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "ops/row_op.h"
 #include "ops/support.h"
 
 typedef struct np_rows_attr {
@@ -88,6 +89,23 @@ static double norm_flops(const np_call *shapes)
     return np_flops_result(shapes, 5);
 }
 
+static bool fill_row(const np_call *shapes, const np_rows_fn *table, np_row_op *out)
+{
+    const np_rows_attr *attr = shapes->attr;
+    *out = (np_row_op){.rows = table[shapes->in[0]->dtype], .eps = attr->eps,
+                       .weight = attr->has_weight, .bias = attr->has_bias};
+    return out->rows != NULL;
+}
+
+#define ROW(op)                                                                                    \
+    static bool op##_row(const np_call *shapes, np_row_op *out)                                    \
+    {                                                                                              \
+        return fill_row(shapes, shapes->ctx->kernels->row->op, out);                               \
+    }
+ROW(softmax)
+ROW(rms_norm)
+ROW(layer_norm)
+
 /* ---- softmax -------------------------------------------------------------------------------- */
 
 static neap_status softmax_run(const np_call *c)
@@ -96,7 +114,8 @@ static neap_status softmax_run(const np_call *c)
 }
 
 const np_op np_op_softmax = {.name = "softmax", .arity = 1, .overwrites = 1, .infer = np_infer_same,
-                             .run = softmax_run, .part = rows_part, .flops = softmax_flops};
+                             .run = softmax_run, .part = rows_part, .flops = softmax_flops,
+                             .row = softmax_row};
 
 static neap_array *as_float(const char *op, neap_array *x)
 {
@@ -136,10 +155,11 @@ static neap_status layer_norm_run(const np_call *c)
 }
 
 const np_op np_op_rms_norm = {.name = "rms_norm", .arity = -1, .overwrites = 1, .infer = np_infer_same,
-                              .run = rms_norm_run, .part = rows_part, .flops = norm_flops};
+                              .run = rms_norm_run, .part = rows_part, .flops = norm_flops,
+                              .row = rms_norm_row};
 const np_op np_op_layer_norm = {.name = "layer_norm", .arity = -1, .overwrites = 1,
                                 .infer = np_infer_same, .run = layer_norm_run, .part = rows_part,
-                                .flops = norm_flops};
+                                .flops = norm_flops, .row = layer_norm_row};
 
 static neap_array *norm(const np_op *op, neap_array *x, neap_array *weight, neap_array *bias,
                         float eps)

@@ -502,6 +502,33 @@ static bool find_chains(group_layout *l)
     return true;
 }
 
+/* ---- rows -------------------------------------------------------------------------------------- */
+
+/* Members whose rows lie as their kernel wants them need no look at strides tile by tile. */
+static void find_row(group_layout *l, uint32_t m)
+{
+    const np_builder *b = l->b;
+    np_member *member = &b->members[l->group.first_member + m];
+    const np_operand *at[NP_GROUP_INPUTS];
+    if (!member->op->row || l->group.streamed || member->n_in == 0)
+        return;
+    for (uint32_t i = 0; i < member->n_in; i++)
+        at[i] = slot_operand(l, &b->slots[member->first_slot + 1 + i]);
+    const np_cut *out = &b->slots[member->first_slot], *x = out + 1;
+    np_call call = {.ctx = b->ctx, .op = member->op,
+                    .attr = b->member_array[l->group.first_member + m]->attr, .n_in = member->n_in,
+                    .in = at, .out = slot_operand(l, out)};
+    const int64_t n = at[0]->shape[at[0]->rank - 1], made = inner(l, m, l->group.n_axes);
+    if (!member->op->row(&call, &member->row) || x->cut[l->group.n_axes - 1] < 0 ||
+        how_it_lies(l, x, n) != ADJACENT || made != (member->row.reduce ? 1 : n) ||
+        how_it_lies(l, out, made) != ADJACENT)
+        return;
+    member->row_n = n;
+    member->row_stride = row_stride(l, x) / np_element_bytes((neap_dtype)at[0]->dtype);
+    member->out_stride = row_stride(l, out) / np_element_bytes((neap_dtype)call.out->dtype);
+    member->by_row = !member->row.reduce || member->out_stride == 1;
+}
+
 /* ---- scratch ----------------------------------------------------------------------------------- */
 
 static uint64_t member_scratch(const group_layout *l, const np_member *member, const void *attr,
@@ -566,6 +593,8 @@ static bool lay_out(group_layout *l)
     if (!find_chains(l) || !choose_block(l, only_chains(l)))
         return false;
     set_tiles(l);
+    for (uint32_t m = 0; m < l->n; m++)
+        find_row(l, m);
     find_scratch(l);
     return np_builder_grow(b, &b->groups, &b->groups_capacity, b->n_groups + 1,
                    sizeof *b->groups);

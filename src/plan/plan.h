@@ -14,6 +14,7 @@
 #include "array/array.h"
 #include "cpu/kernels.h"
 #include "neap/plan.h"
+#include "ops/row_op.h"
 
 enum { NP_NONE = UINT32_MAX };
 
@@ -143,6 +144,9 @@ typedef struct np_member {
     uint32_t n_chain;          /* members from here on that run as one chain; 0: its op's own run */
     uint32_t first_op, first_place, n_places;
     bool flat; /* the chain's tile is one row */
+    bool by_row;    /* `row` runs it: rows of row_n adjacent elements, row_stride apart */
+    np_row_op row;
+    int64_t row_n, row_stride, out_stride; /* in elements */
 } np_member;
 
 typedef struct np_group {
