@@ -170,11 +170,13 @@ NEAP_API neap_status neap_handle_reset(neap_handle *handle);
 typedef struct neap_execution_plan {
     size_t size;
     uint64_t planned_peak_bytes; /* of the program's context, all in */
-    uint64_t least_bytes;        /* the smallest limit that will do */
+    uint64_t least_bytes;        /* the smallest limit that will do with plans like these; of
+                                  * neap_handle_fit: with any plans */
     uint64_t arena_bytes, scratch_bytes, largest_live_bytes, output_bytes, held_bytes;
     uint64_t by_category[NEAP_MEM_CATEGORIES]; /* at the peak */
     int64_t steps, peak_step, evaluations;
     double plan_seconds;
+    uint64_t plan_bytes; /* of planned_peak_bytes, arena and results of the plan that holds it */
 } neap_execution_plan;
 #define NEAP_EXECUTION_PLAN_INIT            \
     {                                       \
@@ -184,6 +186,23 @@ NEAP_API neap_status neap_handle_plan(neap_handle *handle, int n_inputs, const n
                                       neap_execution_plan *plan,
                                       bool (*visit)(void *user, const neap_plan_alive *alive),
                                       void *user);
+/* From now on each of the handle's plans takes at most that many bytes for arena and results, and of
+ * those that do is the fastest; the least there is if none does. 0: as the context's plan options say.
+ * Plans that were made are dropped. */
+NEAP_API neap_status neap_handle_set_plan_budget(neap_handle *handle, uint64_t bytes);
+
+/* Plans everything that will be executed: neap_handle_plan, of one call or of several. */
+typedef neap_status neap_plan_all(void *user, neap_execution_plan *plan);
+/* Chooses that budget so that everything fits into `limit` bytes of the program's context and is as
+ * fast as it can be. `plan`: what `all` told of the plans that cost no time; afterwards what it told
+ * last, with the least_bytes of the smallest plans. If those at first fit, or `limit` is 0, they
+ * are made again and only least_bytes is found. NEAP_ENOMEM names it if even that is over the limit.
+ * The limit is not set. Bits of results do not change.
+ * Without this and the budget above, the first execute under a limit (of the handle's context or
+ * one around it) does the same with its inputs; what is executed later is planned within the budget
+ * that was found. */
+NEAP_API neap_status neap_handle_fit(neap_handle *handle, uint64_t limit, neap_plan_all *all,
+                                     void *user, neap_execution_plan *plan);
 /* The plans of that execution, as neap_handle_plan finds them. */
 NEAP_API neap_status neap_handle_visit_plans(neap_handle *handle, int n_inputs,
                                              const neap_value *inputs, neap_plan_visit *visit,

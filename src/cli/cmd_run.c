@@ -305,7 +305,9 @@ static int go(run *r, cli_plan_data *picture)
     if (status == CLI_DONE)
         status = cli_program_plan(&r->p, r->n_calls, plan_call, r);
     if (status == CLI_DONE)
-        status = cli_program_limit(&r->p);
+        status = plan ? cli_program_least(&r->p, r->n_calls, plan_call, r) : CLI_DONE;
+    if (status == CLI_DONE)
+        status = cli_program_limit(&r->p, r->n_calls, plan_call, r);
     if (status == CLI_DONE)
         status = plan ? report(r) : execute(r);
     status = cli_program_finish(&r->p, status);

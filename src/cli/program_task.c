@@ -159,6 +159,8 @@ static int open_handle(cli_program *p, neap_option *options)
         status = cli_failed("%s: %s", p->path, neap_context_error(p->ctx));
         neap_context_clear_error(p->ctx);
     }
+    if (status == CLI_DONE) /* cli_program_limit chooses, not the first execution */
+        neap_handle_set_plan_budget(p->handle, 0);
     return status;
 }
 
@@ -187,6 +189,7 @@ static void take_plan(cli_program *p, int call, const neap_execution_plan *plan,
     f->largest_live_bytes = plan->largest_live_bytes;
     f->steps = plan->steps;
     f->peak_step = plan->peak_step;
+    p->plan_bytes = plan->plan_bytes;
     memcpy(f->by_category, plan->by_category, sizeof f->by_category);
     const cli_alive other = p->alive;
     p->alive = *alive;
@@ -210,21 +213,6 @@ static int plan_all(cli_program *p, int calls, cli_plan_call plan, void *user)
     }
     cli_alive_clear(&alive);
     return status;
-}
-
-static int refuse(const cli_program *p)
-{
-    char parts[256] = "";
-    size_t n = 0;
-    const cli_plan_facts *f = &p->plan;
-    for (int c = 0; c < NEAP_MEM_CATEGORIES; c++)
-        if (f->by_category[c] && n < sizeof parts - 40)
-            n += (size_t)snprintf(parts + n, sizeof parts - n, "%s%s %.1f", n ? ", " : "",
-                                  neap_memory_category_name((neap_memory_category)c),
-                                  (double)f->by_category[c] / 1048576.0);
-    return cli_failed("needs at least %.1f MiB (%" PRIu64 " bytes), the limit is %.1f MiB: %s",
-                      (double)f->least_bytes / 1048576.0, f->least_bytes,
-                      (double)f->memory_limit / 1048576.0, parts);
 }
 
 /* A plan is told without those made after it, so they are told again until nothing changes. */
@@ -252,12 +240,65 @@ int cli_program_plan(cli_program *p, int calls, cli_plan_call plan, void *user)
     return CLI_DONE;
 }
 
-int cli_program_limit(cli_program *p)
+/* ---- within the budget ---------------------------------------------------------------------- */
+
+typedef struct everything {
+    cli_program *p;
+    int calls;
+    cli_plan_call plan;
+    void *user;
+    int status; /* not done: it has been said what went wrong */
+} everything;
+
+static neap_status plan_everything(void *user, neap_execution_plan *plan)
+{
+    everything *e = user;
+    e->status = cli_program_plan(e->p, e->calls, e->plan, e->user);
+    plan->planned_peak_bytes = e->p->plan.planned_peak_bytes;
+    plan->plan_bytes = e->p->plan_bytes;
+    memcpy(plan->by_category, e->p->plan.by_category, sizeof plan->by_category);
+    return e->status == CLI_DONE ? NEAP_OK : NEAP_ENOMEM;
+}
+
+static int fit(cli_program *p, uint64_t limit, int calls, cli_plan_call plan, void *user)
+{
+    everything e = {p, calls, plan, user, CLI_DONE};
+    neap_execution_plan all = NEAP_EXECUTION_PLAN_INIT;
+    all.planned_peak_bytes = p->plan.planned_peak_bytes;
+    all.plan_bytes = p->plan_bytes;
+    const neap_status status = neap_handle_fit(p->handle, limit, plan_everything, &e, &all);
+    p->plan.least_bytes = all.least_bytes;
+    return e.status != CLI_DONE || status == NEAP_OK
+               ? e.status
+               : cli_context_failed(neap_handle_context(p->handle));
+}
+
+static bool over_limit(const cli_program *p)
+{
+    return p->plan.memory_limit && p->plan.planned_peak_bytes > p->plan.memory_limit;
+}
+
+int cli_program_least(cli_program *p, int calls, cli_plan_call plan, void *user)
+{
+    if (over_limit(p))
+        return CLI_DONE;
+    cli_plan_facts facts = p->plan; /* as they are where nobody asks for the least */
+    const int status = fit(p, 0, calls, plan, user);
+    facts.least_bytes = p->plan.least_bytes;
+    p->plan = facts;
+    p->stats.planned_peak_bytes = facts.planned_peak_bytes;
+    return status;
+}
+
+int cli_program_limit(cli_program *p, int calls, cli_plan_call plan, void *user)
 {
     if (!p->plan.memory_limit)
         return CLI_DONE;
-    if (p->plan.least_bytes > p->plan.memory_limit)
-        return refuse(p);
+    if (over_limit(p)) {
+        const int status = fit(p, p->plan.memory_limit, calls, plan, user);
+        if (status != CLI_DONE)
+            return status;
+    }
     if (neap_context_set_limit(p->ctx, p->plan.memory_limit) != NEAP_OK)
         return cli_context_failed(p->ctx);
     return CLI_DONE;

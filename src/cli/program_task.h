@@ -24,6 +24,7 @@ typedef struct cli_program {
     cli_plan_facts plan; /* of everything that will be executed */
     int64_t evaluations;
     int fullest_call; /* that holds the peak */
+    uint64_t plan_bytes; /* of its plan that does */
     cli_alive alive; /* at its peak */
     cli_stats stats;
     cli_plan_data *picture; /* of plan; NULL: the work is done */
@@ -49,8 +50,10 @@ typedef neap_status (*cli_show_call)(void *user, int i, neap_plan_visit *visit, 
 /* Tells what was planned, of the execution that holds the peak. Takes `more` over. */
 int cli_program_tell(cli_program *p, const char *command, cli_show_call show, void *user,
                      json_t *more);
-/* --memory is refused, or is the limit from now on. */
-int cli_program_limit(cli_program *p);
+/* Finds the least budget of what is planned, if that is not over --memory. */
+int cli_program_least(cli_program *p, int calls, cli_plan_call plan, void *user);
+/* --memory is the limit from now on. What is planned over it is planned again to fit, or refused. */
+int cli_program_limit(cli_program *p, int calls, cli_plan_call plan, void *user);
 
 /* What `info` tells of a program: settings->file. */
 int cli_info_program(const cli_settings *settings);

@@ -1,7 +1,7 @@
 /* program_text.c - `neap generate` and `neap plan generate` of a program: a decoder over its handle.
  *
- * The least that would do is that of the shortest chunk; a longer one is taken if it fits. Each is
- * planned with a handle of its own, as a handle keeps its plans. */
+ * The least that would do is that of the shortest chunk with the least plans; a longer one is taken if it
+ * fits with plans that cost no time. Each is planned with a handle of its own, as a handle keeps its plans. */
 #include <inttypes.h>
 #include <neap/decoder.h>
 #include <string.h>
@@ -156,8 +156,10 @@ static int choose_chunk(program_text *x)
     const cli_settings *s = x->p.settings;
     const int64_t longest = round_up((int64_t)x->t.ids.count);
     int status = plan_chunk(x, s->chunk ? s->chunk : CHUNK_STEP);
+    if (status == CLI_DONE)
+        status = cli_program_least(&x->p, x->n_feeds, plan_feed, x);
     const uint64_t least = x->p.plan.least_bytes;
-    if (status != CLI_DONE || s->chunk || (s->memory && least > s->memory))
+    if (status != CLI_DONE || s->chunk || (s->memory && x->p.plan.planned_peak_bytes > s->memory))
         return status;
     int64_t chunk = longest < CHUNK_DEFAULT ? longest : CHUNK_DEFAULT;
     if (chunk > round_up(x->info.longest_call))
@@ -185,7 +187,7 @@ static int plan_all(program_text *x)
     if (cli_task_sampler(&x->t) != CLI_DONE)
         return CLI_FAILED;
     const int status = choose_chunk(x);
-    return status == CLI_DONE ? cli_program_limit(&x->p) : status;
+    return status == CLI_DONE ? cli_program_limit(&x->p, x->n_feeds, plan_feed, x) : status;
 }
 
 /* ---- the work ------------------------------------------------------------------------------- */

@@ -365,7 +365,9 @@ neap_status neap_handle_execute(neap_handle *h, int n_inputs, const neap_value *
                                 int n_outputs, neap_value *outputs)
 {
     take_back(h, n_outputs, outputs);
-    neap_status status = set_values(h, n_inputs, inputs, false);
+    neap_status status = np_handle_fit_first(h, n_inputs, inputs);
+    if (status == NEAP_OK)
+        status = set_values(h, n_inputs, inputs, false);
     if (status == NEAP_OK && n_outputs != (int)h->method->n_outputs)
         status = np_fail(h->ctx, NEAP_EINVAL, "%d outputs, method %s gives %u", n_outputs,
                          h->method->name, h->method->n_outputs);
@@ -407,6 +409,7 @@ static void tell_plan(const np_dry_run *r, neap_execution_plan *plan)
         memcpy(full.by_category, m.peak_by_category, sizeof full.by_category);
     }
     full.least_bytes = full.planned_peak_bytes;
+    full.plan_bytes = r->info.peak_bytes;
     full.arena_bytes = r->info.arena_bytes;
     full.scratch_bytes = r->info.scratch_bytes;
     full.largest_live_bytes = r->info.largest_live_bytes;

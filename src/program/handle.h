@@ -44,6 +44,10 @@ struct neap_handle {
     bool *session_made; /* [n_sessions]: not freed */
     size_t sessions_capacity;
     neap_handle_stats stats;
+    uint64_t plan_budget;      /* of each plan; 0: none */
+    neap_plan_options planner; /* of the context, while there is one */
+    uint64_t fitted;           /* the limit that the plans were last fitted into; 0: none */
+    bool budget_is_set;        /* by the caller: execute fits no more */
 };
 
 void np_describe_value(const np_pte_value *v, neap_value *out);
@@ -63,6 +67,14 @@ neap_status np_portable_run(const np_portable *p, neap_handle *h, const np_pte_i
 
 /* Does it write its first argument, which is the method's own state? NULL: false. */
 bool np_portable_writes_first(const np_portable *p);
+
+/* ---- plans within a limit ----------------------------------------------------------------------------- */
+
+/* At the first execution under a limit: plans it, and within the limit if it would not fit. */
+neap_status np_handle_fit_first(neap_handle *h, int n_inputs, const neap_value *inputs);
+/* NEAP_ENOMEM with a text that names what would do, the limit and what takes the bytes. */
+neap_status np_refuse_limit(neap_context *ctx, uint64_t least, uint64_t limit,
+                            const uint64_t by_category[NEAP_MEM_CATEGORIES]);
 
 /* ---- the method's own state ------------------------------------------------------------------------- */
 
