@@ -176,7 +176,8 @@ typedef struct neap_execution_plan {
     uint64_t by_category[NEAP_MEM_CATEGORIES]; /* at the peak */
     int64_t steps, peak_step, evaluations;
     double plan_seconds;
-    uint64_t plan_bytes; /* of planned_peak_bytes, arena and results of the plan that holds it */
+    uint64_t run_bytes;  /* the peak without what was held before, to load and to plan */
+    uint64_t plan_bytes; /* of run_bytes, arena and results of the plan that holds the most */
 } neap_execution_plan;
 #define NEAP_EXECUTION_PLAN_INIT            \
     {                                       \

@@ -10,8 +10,6 @@
 #include "base/versioned.h"
 #include "program/handle.h"
 
-enum { PARTS = 64, LEAST = 1 }; /* no plan fits into a byte, so all are the least there are */
-
 /* ---- the budget of each plan -------------------------------------------------------------------- */
 
 static neap_status set_budget(neap_handle *h, uint64_t bytes)
@@ -48,8 +46,15 @@ typedef struct fitting {
     neap_handle *h;
     neap_plan_all *all;
     void *user;
+    uint64_t limit, least, most; /* the last two: of the fullest plan, the least and the free one */
+    bool running; /* under the limit already: what was held before does not matter */
     neap_execution_plan plan; /* as planned last */
 } fitting;
+
+static uint64_t peak_of(const fitting *f, const neap_execution_plan *plan)
+{
+    return f->running ? plan->run_bytes : plan->planned_peak_bytes;
+}
 
 static neap_status plan_under(fitting *f, uint64_t budget)
 {
@@ -60,28 +65,43 @@ static neap_status plan_under(fitting *f, uint64_t budget)
 
 /* Planning takes bytes, too: with little room above what it took so far the least plans, which are
  * made, are kept. */
-static bool has_room(const neap_handle *h, uint64_t limit)
+static bool has_room(const fitting *f, uint64_t limit)
 {
     neap_memory_info m = NEAP_MEMORY_INFO_INIT;
-    neap_context_memory(h->program->ctx, &m);
+    neap_context_memory(f->h->program->ctx, &m);
     const uint64_t room = m.peak / 16 + 65536;
-    return limit >= room && m.peak <= limit - room;
+    return f->running || (limit >= room && m.peak <= limit - room);
 }
 
-/* The least plans are made and fit; plans of `most` bytes do not. */
-static neap_status search(fitting *f, uint64_t limit, uint64_t most)
+neap_status np_fit_search(np_fit_try *attempt, void *user)
 {
-    const uint64_t least = f->plan.plan_bytes < most ? f->plan.plan_bytes : 0;
-    uint64_t good = 0, bad = PARTS, now = 0;
+    int good = 0, bad = NP_FIT_PARTS, part = 0;
     neap_status status = NEAP_OK;
     while (status == NEAP_OK && bad - good > 1) {
-        now = good + (bad - good) / 2;
-        status = plan_under(f, least + (most - least) / PARTS * now);
-        *(f->plan.planned_peak_bytes <= limit ? &good : &bad) = now;
+        bool fits = false;
+        part = good + (bad - good) / 2;
+        status = attempt(user, part, &fits);
+        *(fits ? &good : &bad) = part;
     }
-    if (status == NEAP_OK && now != good)
-        status = plan_under(f, good ? least + (most - least) / PARTS * good : LEAST);
-    return status;
+    bool fits;
+    return status == NEAP_OK && part != good ? attempt(user, good, &fits) : status;
+}
+
+uint64_t np_fit_budget(uint64_t least, uint64_t most, int part)
+{
+    least = least < most ? least : 0;
+    return part ? least + (most - least) / NP_FIT_PARTS * (uint64_t)part : NP_FIT_LEAST;
+}
+
+static neap_status try_part(void *user, int part, bool *fits)
+{
+    fitting *f = user;
+    neap_status status = plan_under(f, np_fit_budget(f->least, f->most, part));
+    *fits = status == NEAP_OK && peak_of(f, &f->plan) <= f->limit;
+    if (!f->running || status != NEAP_ENOMEM || part == 0)
+        return status;
+    neap_context_clear_error(f->h->ctx); /* planning itself was too much */
+    return NEAP_OK;
 }
 
 neap_status np_refuse_limit(neap_context *ctx, uint64_t least, uint64_t limit,
@@ -100,20 +120,23 @@ neap_status np_refuse_limit(neap_context *ctx, uint64_t least, uint64_t limit,
                    (double)limit / 1048576.0, parts);
 }
 
-static neap_status fit(fitting *f, uint64_t limit, const neap_execution_plan *free,
-                       uint64_t *least)
+static neap_status fit(fitting *f, const neap_execution_plan *free, uint64_t *least)
 {
-    *least = free->planned_peak_bytes;
-    neap_status status = plan_under(f, LEAST);
+    const uint64_t limit = f->limit;
+    *least = peak_of(f, free);
+    neap_status status = plan_under(f, NP_FIT_LEAST);
     if (status != NEAP_OK)
         return status;
-    if (f->plan.planned_peak_bytes < *least)
-        *least = f->plan.planned_peak_bytes;
-    if (!limit || free->planned_peak_bytes <= limit)
+    if (peak_of(f, &f->plan) < *least)
+        *least = peak_of(f, &f->plan);
+    if (!limit || peak_of(f, free) <= limit)
         return plan_under(f, 0);
     if (*least > limit)
-        return np_refuse_limit(f->h->ctx, *least, limit, f->plan.by_category);
-    return has_room(f->h, limit) ? search(f, limit, free->plan_bytes) : NEAP_OK;
+        return f->running ? NEAP_OK
+                          : np_refuse_limit(f->h->ctx, *least, limit, f->plan.by_category);
+    f->least = f->plan.plan_bytes;
+    f->most = free->plan_bytes;
+    return has_room(f, limit) ? np_fit_search(try_part, f) : NEAP_OK;
 }
 
 neap_status neap_handle_fit(neap_handle *h, uint64_t limit, neap_plan_all *all, void *user,
@@ -124,9 +147,9 @@ neap_status neap_handle_fit(neap_handle *h, uint64_t limit, neap_plan_all *all, 
     if (status != NEAP_OK)
         return np_report(h->ctx, status);
     uint64_t least = 0;
-    fitting f = {.h = h, .all = all, .user = user};
+    fitting f = {.h = h, .all = all, .user = user, .limit = limit};
     h->budget_is_set = true;
-    status = fit(&f, limit, &free, &least);
+    status = fit(&f, &free, &least);
     f.plan.least_bytes = least;
     np_tell(plan, &f.plan, sizeof f.plan);
     return np_report(h->ctx, status);
@@ -169,12 +192,14 @@ neap_status np_handle_fit_first(neap_handle *h, int n_inputs, const neap_value *
     const uint64_t limit = find_limit(h, &smallest);
     if (limit == UINT64_MAX || h->budget_is_set || smallest == h->fitted)
         return NEAP_OK;
-    fitting f = {.h = h, .all = plan_call, .user = &(first_call){h, n_inputs, inputs}};
+    first_call call = {h, n_inputs, inputs};
+    fitting f = {.h = h, .all = plan_call, .user = &call, .limit = limit, .running = true};
+    uint64_t least = 0;
     neap_status status = plan_under(&f, 0);
     const neap_execution_plan free = f.plan;
-    uint64_t least;
-    if (status == NEAP_OK && free.planned_peak_bytes > limit)
-        status = fit(&f, limit, &free, &least);
+    if (status == NEAP_OK && free.run_bytes > limit)
+        status = fit(&f, &free, &least);
+    h->least = least > limit ? least : 0;
     if (status == NEAP_OK)
         h->fitted = smallest;
     return status;

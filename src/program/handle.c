@@ -373,6 +373,8 @@ neap_status neap_handle_execute(neap_handle *h, int n_inputs, const neap_value *
                          h->method->name, h->method->n_outputs);
     if (status == NEAP_OK)
         status = np_method_run(h, NULL);
+    if (status == NEAP_ENOMEM && h->least)
+        np_fail_prefix(h->ctx, "needs at least %llu bytes", (unsigned long long)h->least);
     for (int i = 0; status == NEAP_OK && i < n_outputs; i++)
         status = give_output(h, i, &outputs[i]);
     if (status == NEAP_OK) {
@@ -404,6 +406,7 @@ static void tell_plan(const np_dry_run *r, neap_execution_plan *plan)
         memcpy(full.by_category, l->imagined.by_category, sizeof full.by_category);
         full.by_category[NEAP_MEM_HOST] += between - l->imagined.peak;
     }
+    full.run_bytes = full.planned_peak_bytes;
     if (m.peak > full.planned_peak_bytes) {
         full.planned_peak_bytes = m.peak;
         memcpy(full.by_category, m.peak_by_category, sizeof full.by_category);

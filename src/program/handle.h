@@ -47,6 +47,7 @@ struct neap_handle {
     uint64_t plan_budget;      /* of each plan; 0: none */
     neap_plan_options planner; /* of the context, while there is one */
     uint64_t fitted;           /* the limit that the plans were last fitted into; 0: none */
+    uint64_t least;            /* bytes that would have done then, if they were too many; 0 */
     bool budget_is_set;        /* by the caller: execute fits no more */
 };
 
@@ -72,6 +73,13 @@ bool np_portable_writes_first(const np_portable *p);
 
 /* At the first execution under a limit: plans it, and within the limit if it would not fit. */
 neap_status np_handle_fit_first(neap_handle *h, int n_inputs, const neap_value *inputs);
+/* Tries parts of the way from the least plans, which fit, to free ones, which do not: the largest that
+ * fits is tried last. A larger limit never leads to a smaller part. */
+enum { NP_FIT_PARTS = 64, NP_FIT_LEAST = 1 }; /* no plan fits into a byte: all are the least there are */
+typedef neap_status np_fit_try(void *user, int part, bool *fits);
+neap_status np_fit_search(np_fit_try *attempt, void *user);
+/* The budget of each plan, where the fullest takes `least` or `most`. */
+uint64_t np_fit_budget(uint64_t least, uint64_t most, int part);
 /* NEAP_ENOMEM with a text that names what would do, the limit and what takes the bytes. */
 neap_status np_refuse_limit(neap_context *ctx, uint64_t least, uint64_t limit,
                             const uint64_t by_category[NEAP_MEM_CATEGORIES]);

@@ -21,6 +21,8 @@ typedef struct np_part_program {
     neap_program *program;
     int method;
     neap_handle *handle; /* NULL: closed */
+    uint64_t budget;     /* of each of its plans, as neap_handle_set_plan_budget has it */
+    uint64_t peak, plan_bytes; /* when it was planned last: all that is held, its fullest plan */
 } np_part_program;
 
 struct neap_transcriber {
@@ -66,7 +68,8 @@ neap_status np_part_failed(neap_transcriber *t, np_part part, neap_status status
 /* Bytes of a tensor with this shape. */
 uint64_t np_value_bytes(const neap_value *value);
 
-/* Walks through a window without running and fills t->info (transcribe_plan.c). */
-neap_status np_transcriber_plan(neap_transcriber *t);
+/* Walks through a window without running, until it fits into the limit, and fills t->info
+ * (transcribe_plan.c). NEAP_ENOMEM names the least that would do. */
+neap_status np_transcriber_plan(neap_transcriber *t, uint64_t limit);
 
 #endif

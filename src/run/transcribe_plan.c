@@ -1,10 +1,13 @@
 /* transcribe_plan.c - what a window will hold at its fullest, without running it.
  *
+ * Under a limit it is walked through again, with smaller plans, until it fits.
+ *
  * The parts are opened and planned in the order of a window; what is held at each of them is read
  * off the ledger, and the blocks that running adds are whole pages of known sizes. */
 #include <string.h>
 
 #include "base/versioned.h"
+#include "program/handle.h"
 #include "run/transcribe.h"
 
 typedef struct moment {
@@ -52,6 +55,8 @@ static neap_status open_and_note(neap_transcriber *t, np_part part, uint64_t blo
     hold(&m, NEAP_MEM_ACTIVATIONS, blocks + p.output_bytes + arena - scratch);
     hold(&m, NEAP_MEM_SCRATCH, scratch);
     hold(&m, NEAP_MEM_STATE, missing_buffers(t, part));
+    t->parts[part].peak = m.total;
+    t->parts[part].plan_bytes = p.plan_bytes;
     if (m.total <= i->planned_peak_bytes)
         return NEAP_OK;
     i->planned_peak_bytes = m.total;
@@ -73,8 +78,23 @@ static uint64_t cross_pages(const neap_transcriber *t)
     return bytes;
 }
 
-neap_status np_transcriber_plan(neap_transcriber *t)
+/* Planning and reading the files hold bytes, too. */
+static void cover_planning(neap_transcriber *t)
 {
+    neap_memory_info m = NEAP_MEMORY_INFO_INIT;
+    neap_transcriber_info *i = &t->info;
+    neap_context_memory(t->ctx, &m);
+    if (m.peak > i->planned_peak_bytes) {
+        i->planned_peak_bytes = m.peak;
+        memcpy(i->planned_by_category, m.peak_by_category, sizeof m.peak_by_category);
+    }
+    i->mapped_bytes = m.mapped;
+}
+
+/* Once through a window, with the budgets of the parts. */
+static neap_status walk(neap_transcriber *t)
+{
+    t->info = (neap_transcriber_info)NEAP_TRANSCRIBER_INFO_INIT;
     const uint64_t features = np_pages(np_value_bytes(&t->features));
     const uint64_t hidden = np_pages(np_value_bytes(&t->hidden));
     t->position = t->position32 = t->positions - 1;
@@ -86,23 +106,74 @@ neap_status np_transcriber_plan(neap_transcriber *t)
         status = open_and_note(t, NP_SAY, cross_pages(t));
     np_part_close(t, NP_SAY);
     np_part_close(t, NP_PREPARE);
+    if (status == NEAP_OK)
+        cover_planning(t);
+    return status;
+}
+
+static neap_status walk_least(neap_transcriber *t)
+{
+    for (int part = 0; part < NP_PARTS; part++)
+        t->parts[part].budget = NP_FIT_LEAST;
+    return walk(t);
+}
+
+typedef struct fitting {
+    neap_transcriber *t;
+    uint64_t limit;
+    np_part_program free[NP_PARTS], least[NP_PARTS]; /* as they were planned */
+} fitting;
+
+/* Parts that fit as they are stay so. */
+static neap_status try_part(void *user, int part, bool *fits)
+{
+    fitting *f = user;
+    for (int i = 0; i < NP_PARTS; i++)
+        f->t->parts[i].budget = f->free[i].peak <= f->limit ? 0
+            : np_fit_budget(f->least[i].plan_bytes, f->free[i].plan_bytes, part);
+    const neap_status status = walk(f->t);
+    *fits = status == NEAP_OK && f->t->info.planned_peak_bytes <= f->limit;
+    return status;
+}
+
+static neap_status fit(neap_transcriber *t, uint64_t limit, uint64_t *least)
+{
+    fitting f = {.t = t, .limit = limit};
+    neap_status status = walk(t);
+    const neap_transcriber_info free = t->info;
+    const np_part peak_part = t->peak_part;
+    memcpy(f.free, t->parts, sizeof f.free);
+    if (status == NEAP_OK)
+        status = walk_least(t);
+    memcpy(f.least, t->parts, sizeof f.least);
     if (status != NEAP_OK)
         return status;
-    neap_memory_info m = NEAP_MEMORY_INFO_INIT;
+    *least = t->info.planned_peak_bytes < free.planned_peak_bytes ? t->info.planned_peak_bytes
+                                                                  : free.planned_peak_bytes;
+    if (*least > limit)
+        return np_refuse_limit(t->ctx, *least, limit, t->info.planned_by_category);
+    if (free.planned_peak_bytes > limit)
+        return np_fit_search(try_part, &f);
+    for (int i = 0; i < NP_PARTS; i++)
+        t->parts[i].budget = 0;
+    t->info = free;
+    t->peak_part = peak_part;
+    return NEAP_OK;
+}
+
+neap_status np_transcriber_plan(neap_transcriber *t, uint64_t limit)
+{
+    uint64_t least = 0;
+    const neap_status status = fit(t, limit, &least);
     neap_transcriber_info *i = &t->info;
-    neap_context_memory(t->ctx, &m);
-    if (m.peak > i->planned_peak_bytes) { /* reading the files took more than running will */
-        i->planned_peak_bytes = m.peak;
-        memcpy(i->planned_by_category, m.peak_by_category, sizeof m.peak_by_category);
-    }
-    i->size = sizeof *i;
-    i->least_bytes = i->planned_peak_bytes;
-    i->mapped_bytes = m.mapped;
+    if (status == NEAP_OK)
+        cover_planning(t);
+    i->least_bytes = least;
     i->bins = (int)t->features.shape[1];
     i->vocabulary = t->tokens.vocabulary;
     i->positions = t->positions;
     i->languages = t->tokens.languages;
-    return NEAP_OK;
+    return status;
 }
 
 /* ---- what is alive at the peak -------------------------------------------------------------- */

@@ -63,6 +63,10 @@ static neap_status open_handle(neap_transcriber *t, np_part part)
 neap_status np_part_open(neap_transcriber *t, np_part part, neap_execution_plan *plan)
 {
     neap_status status = open_handle(t, part);
+    if (status == NEAP_OK) {
+        status = neap_handle_set_plan_budget(t->parts[part].handle, t->parts[part].budget);
+        status = status == NEAP_OK ? NEAP_OK : np_part_failed(t, part, status);
+    }
     if (status == NEAP_OK)
         status = np_part_plan(t, part, plan, NULL, NULL);
     if (status != NEAP_OK)
@@ -267,7 +271,7 @@ static neap_status take_room(neap_transcriber *t)
     return neap_mel_new(ctx, (int)t->features.shape[1], &t->mel);
 }
 
-static neap_status open_all(neap_transcriber *t, const char *folder)
+static neap_status open_all(neap_transcriber *t, const char *folder, uint64_t limit)
 {
     int32_t vocabulary = 0;
     neap_status status = NEAP_OK;
@@ -284,23 +288,8 @@ static neap_status open_all(neap_transcriber *t, const char *folder)
     if (status == NEAP_OK)
         status = take_room(t);
     if (status == NEAP_OK)
-        status = np_transcriber_plan(t);
+        status = np_transcriber_plan(t, limit);
     return status;
-}
-
-static neap_status refuse(neap_transcriber *t, uint64_t limit)
-{
-    char parts[256] = "";
-    size_t n = 0;
-    for (int c = 0; c < NEAP_MEM_CATEGORIES; c++)
-        if (t->info.planned_by_category[c] && n < sizeof parts - 40)
-            n += (size_t)snprintf(parts + n, sizeof parts - n, "%s%s %.1f", n ? ", " : "",
-                                  neap_memory_category_name((neap_memory_category)c),
-                                  (double)t->info.planned_by_category[c] / 1048576.0);
-    return np_fail(t->ctx, NEAP_ENOMEM,
-                   "needs at least %.1f MiB (%" PRIu64 " bytes), the limit is %.1f MiB: %s",
-                   (double)t->info.least_bytes / 1048576.0, t->info.least_bytes,
-                   (double)limit / 1048576.0, parts);
 }
 
 neap_status neap_transcriber_open(neap_context *ctx, const char *folder,
@@ -316,12 +305,10 @@ neap_status neap_transcriber_open(neap_context *ctx, const char *folder,
     t->ctx = ctx;
     t->threads = o.threads;
     neap_memory_info m = NEAP_MEMORY_INFO_INIT;
-    neap_status status = open_all(t, folder);
     neap_context_memory(ctx, &m);
     uint64_t limit = m.limit ? m.limit : UINT64_MAX;
     limit = o.memory && o.memory < limit ? o.memory : limit;
-    if (status == NEAP_OK && t->info.least_bytes > limit)
-        status = refuse(t, limit);
+    neap_status status = open_all(t, folder, limit);
     if (status == NEAP_OK && o.memory)
         status = neap_context_set_limit(ctx, limit);
     if (status != NEAP_OK) {
