@@ -24,6 +24,7 @@ static int parse(cli_settings *s, int argc, char **argv)
         {"repeat", 0, CLI_INT, &s->repeat, 1, MAX_REPEATS, "N", "repeats (default: 5)"},
         {"json", 0, CLI_FLAG, &s->json, 0, 0, NULL, "one JSON object on one line"},
 #include "cli/session_options.def"
+#include "cli/planner_options.def"
 #include "cli/common_options.def"
         {.name = NULL},
     };

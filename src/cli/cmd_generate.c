@@ -1,6 +1,7 @@
 /* cmd_generate.c - `neap generate`: text from a language model, as it is made. */
 #include <inttypes.h>
 
+#include "cli/planner.h"
 #include "cli/program_task.h"
 #include "cli/task.h"
 
@@ -39,6 +40,7 @@ static int parse(cli_settings *s, bool plan, int argc, char **argv)
         {"option", 0, CLI_EVENTS, &s->options, 0, 0, "KEY=VALUE", "of a program: a runtime option"},
         {"data", 0, CLI_TEXT, &s->data, 0, 0, "FILE.ptd", "of a program: constants beside it"},
 #include "cli/session_options.def"
+#include "cli/planner_options.def"
 #include "cli/common_options.def"
         {plan ? "json" : NULL, 0, CLI_FLAG, &s->json, 0, 0, NULL, "one JSON object on one line"},
 #include "cli/plan_options.def"
@@ -85,7 +87,7 @@ static int go(const cli_settings *settings, cli_plan_data *picture, int (*work)(
     int status = cli_task_open(&task, settings, settings->model, settings->threads);
     task.picture = picture;
     if (status == CLI_DONE && picture)
-        status = cli_plan_data_watch(picture, task.ctx);
+        status = cli_planner_use(settings, picture, task.ctx);
     if (status == CLI_DONE)
         status = cli_task_prompt(&task);
     if (status == CLI_DONE)

@@ -43,6 +43,7 @@ static int parse(cli_settings *s, bool plan, int argc, char **argv)
         {"kv-cache", 0, CLI_TEXT, &s->kv_cache, 0, 0, "CAPACITY,LAYERS,KV_HEADS,HEAD_DIM[,DTYPE]",
          "makes the cache that is no part of the program"},
         {"data", 0, CLI_TEXT, &s->data, 0, 0, "FILE.ptd", "constants beside the program"},
+#include "cli/planner_options.def"
 #include "cli/common_options.def"
         {plan ? "json" : NULL, 0, CLI_FLAG, &s->json, 0, 0, NULL, "one JSON object on one line"},
         {"shape", 0, CLI_EVENTS, &s->shapes, 0, 0, "I=N,N...", "the shape of input I, if it has no "

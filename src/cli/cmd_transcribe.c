@@ -9,6 +9,7 @@
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/plan_report.h"
+#include "cli/planner.h"
 #include "cli/speech_text.h"
 #include "cli/stats.h"
 
@@ -44,6 +45,7 @@ static int parse(cli_settings *s, bool plan, int argc, char **argv)
          "window; 0 = the likeliest (default)"},
         {"no-fallback", 0, CLI_FLAG, &s->no_fallback, 0, 0, NULL, "no further attempts, at higher "
          "temperatures, where text repeats itself or is unlikely"},
+#include "cli/planner_options.def"
 #include "cli/common_options.def"
 #include "cli/plan_options.def"
         {.name = NULL},
@@ -200,8 +202,9 @@ static int open_all(transcription *t, bool plan)
         return CLI_FAILED;
     if (cli_context_new(1, &t->ctx) != CLI_DONE)
         return CLI_FAILED;
-    if (plan && cli_plan_data_watch(t->picture, t->ctx) != CLI_DONE)
-        return CLI_FAILED;
+    status = cli_planner_use(s, plan ? t->picture : NULL, t->ctx);
+    if (status != CLI_DONE)
+        return status;
     neap_transcriber_options o = NEAP_TRANSCRIBER_OPTIONS_INIT;
     o.memory = s->memory;
     o.threads = threads_of(s);

@@ -21,7 +21,7 @@ void cli_settings_free(cli_settings *s)
 {
     char *texts[] = {s->model, s->tokenizer, s->prompt, s->system, s->ids,     s->logits,
                      s->stats, s->method,    s->data,   s->file,   s->kv_cache,
-                     s->language, s->html, s->trace, s->measured};
+                     s->language, s->html, s->trace, s->measured, s->planner};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         free(texts[i]);
     free_events(&s->calls);

@@ -55,6 +55,7 @@ typedef struct cli_settings {
     char *model, *tokenizer, *prompt, *system, *ids, *logits, *stats;
     char *method, *data, *kv_cache, *language;
     char *html, *trace, *measured; /* of plan */
+    char *planner;
     char *file; /* the argument of info, run and transcribe */
     uint64_t memory, seed;
     int64_t threads, context, new_tokens, chunk, top_k, repeat, repeat_call;
@@ -71,7 +72,7 @@ typedef struct cli_settings {
 void cli_settings_free(cli_settings *settings);
 
 /* Rows that several commands have are in model_options.def, session_options.def,
- * plan_options.def and common_options.def: included in a table, they fill the settings `s`. */
+ * plan_options.def, planner_options.def and common_options.def: included in a table, they fill the settings `s`. */
 
 enum { CLI_PARSED = -1 };
 

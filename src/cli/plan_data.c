@@ -103,14 +103,6 @@ void cli_plan_data_event(void *user, const neap_plan_event *e)
     d->failed |= !done;
 }
 
-int cli_plan_data_watch(cli_plan_data *d, neap_context *ctx)
-{
-    neap_plan_options o = NEAP_PLAN_OPTIONS_INIT;
-    o.explain = cli_plan_data_event;
-    o.user = d;
-    return neap_context_plan_options(ctx, &o) == NEAP_OK ? CLI_DONE : cli_context_failed(ctx);
-}
-
 /* ---- parts -------------------------------------------------------------------------------- */
 
 static json_t *shape_of(int rank, const int64_t *shape)

@@ -46,8 +46,6 @@ void cli_plan_data_free(cli_plan_data *data);
 
 /* For neap_plan_options.explain; `user` is a cli_plan_data. */
 void cli_plan_data_event(void *user, const neap_plan_event *event);
-/* Events of the plans that this context makes from now on. */
-int cli_plan_data_watch(cli_plan_data *data, neap_context *ctx);
 
 /* A neap_plan_visit: adds a part with everything in it; `user` is a cli_plan_data. */
 bool cli_plan_data_add(void *user, const char *name, const neap_plan *plan, bool fullest);

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/planner.h"
+
 static const char own_key[] = "neap"; /* of the cache that --kv-cache makes */
 
 bool cli_is_program(const char *path)
@@ -33,8 +35,9 @@ int cli_program_open(cli_program *p, const cli_settings *settings, const char *p
         return CLI_FAILED;
     if (cli_context_new(1, &p->ctx) != CLI_DONE)
         return CLI_FAILED;
-    if (picture && cli_plan_data_watch(picture, p->ctx) != CLI_DONE)
-        return CLI_FAILED;
+    const int planned = cli_planner_use(settings, picture, p->ctx);
+    if (planned != CLI_DONE)
+        return planned;
     p->scope = neap_scope_push(p->ctx) == NEAP_OK;
     if (!p->scope)
         return cli_context_failed(p->ctx);

@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/planner.h"
+
 static int check_outputs(const cli_settings *s, const char *model)
 {
     const cli_file files[] = {
@@ -27,7 +29,8 @@ static int open_context(cli_task *task, const cli_settings *settings, const char
         return outputs;
     if (settings->stats && cli_check_writable("--stats", settings->stats) != CLI_DONE)
         return CLI_FAILED;
-    return cli_context_new(threads, &task->ctx);
+    const int status = cli_context_new(threads, &task->ctx);
+    return status == CLI_DONE ? cli_planner_use(settings, NULL, task->ctx) : status;
 }
 
 int cli_task_open(cli_task *task, const cli_settings *settings, const char *path, int64_t threads)

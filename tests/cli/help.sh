@@ -43,15 +43,15 @@ common="--memory --threads --stats --quiet --seed --help"
 session="-m -p --ids --logits --weights --kv-type --ignore-eos -n -c --temp --top-k --top-p --min-p --chunk"
 # shellcheck disable=SC2086
 {
-    options generate $common $session --raw --chat --tokens
-    look="--json --html --trace --measured --verbose"
+    options generate $common $session --planner --raw --chat --tokens
+    look="--planner --json --html --trace --measured --verbose"
     options "plan generate" $common $session $look
-    options bench $common $session --pp --tg --repeat --json
+    options bench $common $session --planner --pp --tg --repeat --json
     options tokenize $common -m -p --tokenizer --chat
     options info $common --json
-    run="-i -o --call --calls --method --option --kv-cache --data"
+    run="--planner -i -o --call --calls --method --option --kv-cache --data"
     options run $common $run
-    hear="-m --language --task --timestamps --srt --json --tokens --temp --no-fallback"
+    hear="--planner -m --language --task --timestamps --srt --json --tokens --temp --no-fallback"
     options transcribe $common $hear
     options "plan transcribe" $common $hear $look
     options "plan run" $common $run $look --shape
