@@ -94,7 +94,10 @@ static void test_stories(void **state)
     assert_int_equal(neap_context_new(&o, &ctx), NEAP_OK);
     assert_int_equal(neap_scope_push(ctx), NEAP_OK);
     cli_plan_data d = CLI_PLAN_DATA_INIT;
-    assert_int_equal(cli_plan_data_watch(&d, ctx), CLI_DONE);
+    neap_plan_options planner = NEAP_PLAN_OPTIONS_INIT;
+    planner.explain = cli_plan_data_event;
+    planner.user = &d;
+    assert_int_equal(neap_context_plan_options(ctx, &planner), NEAP_OK);
     const int64_t shape[1] = {1 << 20};
     neap_array *x = neap_array_zeros(NEAP_F32, 1, shape);
     neap_plan *plan[2];

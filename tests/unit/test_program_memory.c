@@ -52,6 +52,18 @@ static neap_execution_plan plan_of(const opened *t, const case_call *call)
     return plan;
 }
 
+typedef struct planned_call {
+    neap_handle *handle;
+    const case_call *call;
+} planned_call;
+
+/* For neap_handle_fit. */
+static neap_status plan_call(void *user, neap_execution_plan *plan)
+{
+    const planned_call *p = user;
+    return neap_handle_plan(p->handle, p->call->n_in, p->call->in, plan, NULL, NULL);
+}
+
 /* ---- planned and measured ------------------------------------------------------------------------- */
 
 static void check_measured(const program_case *c, int64_t threshold)
@@ -140,6 +152,60 @@ static void test_least_bytes(void **state)
     assert_true(refused > 20);
 }
 
+/* The first call within a limit, fitted before it or by execute; 0 asks for the least limit. */
+static uint64_t fit_and_run(const program_case *c, uint64_t limit, bool by_execute)
+{
+    opened t = open_case(c, 0);
+    planned_call what = {t.handle, &c->calls[0]};
+    neap_execution_plan plan = {.size = 0};
+    if (!by_execute) {
+        plan = plan_of(&t, &c->calls[0]);
+        const bool fits = limit && plan.planned_peak_bytes <= limit;
+        if (!fits && neap_handle_fit(t.handle, limit, plan_call, &what, &plan) != NEAP_OK)
+            fail_msg("%s: within %llu bytes: %s", c->name, (unsigned long long)limit,
+                     neap_context_error(neap_handle_context(t.handle)));
+    }
+    if (limit)
+        assert_int_equal(neap_context_set_limit(t.ctx, limit), NEAP_OK);
+    run_call(t.handle, c, 0);
+    if (limit && !by_execute && peak(t.ctx) != plan.planned_peak_bytes)
+        fail_msg("%s: within %llu bytes planned %llu, measured %llu", c->name,
+                 (unsigned long long)limit, (unsigned long long)plan.planned_peak_bytes,
+                 (unsigned long long)peak(t.ctx));
+    assert_true(!limit || peak(t.ctx) <= limit);
+    close_case(&t);
+    return plan.least_bytes;
+}
+
+static void check_too_little(const program_case *c, uint64_t least)
+{
+    opened t = open_case(c, 0);
+    planned_call what = {t.handle, &c->calls[0]};
+    neap_execution_plan plan = plan_of(&t, &c->calls[0]);
+    char number[40];
+    snprintf(number, sizeof number, "(%llu bytes)", (unsigned long long)least);
+    assert_int_equal(neap_handle_fit(t.handle, least - 1, plan_call, &what, &plan), NEAP_ENOMEM);
+    if (!strstr(neap_context_error(neap_handle_context(t.handle)), number))
+        fail_msg("%s: the least %s is not in \"%s\"", c->name, number,
+                 neap_context_error(neap_handle_context(t.handle)));
+    run_call(t.handle, c, 0); /* no limit was set */
+    close_case(&t);
+}
+
+static void test_fit(void **state)
+{
+    (void)state;
+    for (int i = 0; i < n_cases; i++) {
+        if (*cases[i].calls[0].status)
+            continue;
+        const uint64_t least = fit_and_run(&cases[i], 0, false);
+        for (int part = 0; part < 4; part++)
+            fit_and_run(&cases[i], least + (uint64_t)part * 4096, false);
+        fit_and_run(&cases[i], least, true);
+        check_too_little(&cases[i], least);
+    }
+}
+
 /* ---- failing allocations --------------------------------------------------------------------------- */
 
 enum { MOST_ALLOCATIONS = 20000 };
@@ -170,11 +236,15 @@ static bool everything(const program_case *c, int64_t n, int64_t threshold)
         if (*call->status)
             continue;
         status = neap_handle_plan(h, call->n_in, call->in, &plan, NULL, NULL);
+        planned_call what = {h, call};
+        if (status == NEAP_OK && k == 0)
+            status = neap_handle_fit(h, 0, plan_call, &what, &plan);
         if (status == NEAP_OK)
             status = neap_handle_execute(h, call->n_in, call->in, call->n_out, out);
     }
     bool failed = ctx->ledger.fail_countdown == 0;
-    if (status != (failed ? NEAP_ENOMEM : NEAP_OK))
+    const bool done = status == NEAP_OK; /* the search for a better order does without memory */
+    if (!done && !(failed && status == NEAP_ENOMEM))
         fail_msg("%s: allocation %lld: %s: %s", c->name, (long long)n, neap_status_name(status),
                  neap_context_error(h ? neap_handle_context(h) : ctx));
     ctx->ledger.fail_countdown = 0;
@@ -221,6 +291,7 @@ int main(void)
         cmocka_unit_test(test_planned_is_measured),
         cmocka_unit_test(test_planned_is_measured_with_threshold),
         cmocka_unit_test(test_least_bytes),
+        cmocka_unit_test(test_fit),
         cmocka_unit_test(test_failing_allocations),
     };
     return cmocka_run_group_tests(tests, read_cases, free_cases);

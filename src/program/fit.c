@@ -1,4 +1,4 @@
-/* budget.c - a handle's plans within a limit.
+/* fit.c - a handle's plans within a limit.
  *
  * The limit is of all that is held, a planner's budget is of one plan. What lies between is what is
  * held beside the plan that is fullest; it hangs on the plans themselves. So the budget is searched
