@@ -178,6 +178,7 @@ typedef struct neap_execution_plan {
     double plan_seconds;
     uint64_t run_bytes;  /* the peak without what was held before, to load and to plan */
     uint64_t plan_bytes; /* of run_bytes, arena and results of the plan that holds the most */
+    uint64_t plan_budget; /* as set for each plan; 0: none */
 } neap_execution_plan;
 #define NEAP_EXECUTION_PLAN_INIT            \
     {                                       \

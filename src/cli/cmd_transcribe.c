@@ -166,7 +166,9 @@ static int report(transcription *t)
                                .facts = facts_of(t),
                                .alive = &alive,
                                .data = t->picture};
-    int status;
+    int status = cli_planner_use(t->settings, t->picture, t->ctx);
+    if (status != CLI_DONE)
+        return status;
     if (neap_transcriber_at_peak(t->transcriber, cli_alive_add, &alive) != NEAP_OK ||
         neap_transcriber_visit_plans(t->transcriber, cli_plan_data_add, t->picture) != NEAP_OK) {
         status = cli_context_failed(t->ctx);
@@ -202,7 +204,7 @@ static int open_all(transcription *t, bool plan)
         return CLI_FAILED;
     if (cli_context_new(1, &t->ctx) != CLI_DONE)
         return CLI_FAILED;
-    status = cli_planner_use(s, plan ? t->picture : NULL, t->ctx);
+    status = cli_planner_use(s, NULL, t->ctx);
     if (status != CLI_DONE)
         return status;
     neap_transcriber_options o = NEAP_TRANSCRIBER_OPTIONS_INIT;

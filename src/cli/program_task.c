@@ -35,7 +35,7 @@ int cli_program_open(cli_program *p, const cli_settings *settings, const char *p
         return CLI_FAILED;
     if (cli_context_new(1, &p->ctx) != CLI_DONE)
         return CLI_FAILED;
-    const int planned = cli_planner_use(settings, picture, p->ctx);
+    const int planned = cli_planner_use(settings, NULL, p->ctx);
     if (planned != CLI_DONE)
         return planned;
     p->scope = neap_scope_push(p->ctx) == NEAP_OK;
@@ -271,6 +271,7 @@ static int fit(cli_program *p, uint64_t limit, int calls, cli_plan_call plan, vo
     all.plan_bytes = p->plan_bytes;
     const neap_status status = neap_handle_fit(p->handle, limit, plan_everything, &e, &all);
     p->plan.least_bytes = all.least_bytes;
+    p->plan_budget = all.plan_budget;
     return e.status != CLI_DONE || status == NEAP_OK
                ? e.status
                : cli_context_failed(neap_handle_context(p->handle));
@@ -307,6 +308,8 @@ int cli_program_limit(cli_program *p, int calls, cli_plan_call plan, void *user)
     return CLI_DONE;
 }
 
+/* Only plans that are shown are explained: an explanation weighs more of them, which takes bytes, and
+ * what was planned is what a run plans. */
 int cli_program_tell(cli_program *p, const char *command, cli_show_call show, void *user,
                      json_t *more)
 {
@@ -316,10 +319,12 @@ int cli_program_tell(cli_program *p, const char *command, cli_show_call show, vo
                                .facts = p->plan,
                                .alive = &p->alive,
                                .data = p->picture};
-    if (show(user, p->fullest_call, cli_plan_data_add, p->picture) == NEAP_OK)
+    const int status = cli_planner_use(p->settings, p->picture, p->ctx);
+    if (status == CLI_DONE && neap_handle_set_plan_budget(p->handle, p->plan_budget) == NEAP_OK &&
+        show(user, p->fullest_call, cli_plan_data_add, p->picture) == NEAP_OK)
         return cli_plan_tell(&r, more);
     json_decref(more);
-    return cli_context_failed(neap_handle_context(p->handle));
+    return status == CLI_DONE ? cli_context_failed(neap_handle_context(p->handle)) : status;
 }
 
 /* ---- end ------------------------------------------------------------------------------------ */

@@ -24,7 +24,8 @@ typedef struct cli_program {
     cli_plan_facts plan; /* of everything that will be executed */
     int64_t evaluations;
     int fullest_call; /* that holds the peak */
-    uint64_t plan_bytes; /* of its plan that does */
+    uint64_t plan_bytes;  /* of its plan that does */
+    uint64_t plan_budget; /* of each plan, as it was chosen; 0: none */
     cli_alive alive; /* at its peak */
     cli_stats stats;
     cli_plan_data *picture; /* of plan; NULL: the work is done */

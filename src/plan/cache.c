@@ -18,6 +18,7 @@ typedef struct np_plan_cache {
     np_cached *first;
     uint64_t bytes;
     neap_plan_options options; /* size 0: the parent's */
+    uint64_t budget;           /* beside them, for each plan; 0: none */
 } np_plan_cache;
 
 static void free_cache(neap_context *ctx, void *p);
@@ -35,12 +36,32 @@ static np_plan_cache *cache_of(neap_context *ctx)
 
 neap_plan_options np_plan_options_of(const neap_context *ctx)
 {
-    for (; ctx; ctx = ctx->parent) {
+    neap_plan_options o = NEAP_PLAN_OPTIONS_INIT;
+    uint64_t budget = 0;
+    bool found = false;
+    for (; ctx && !found; ctx = ctx->parent) {
         const np_plan_cache *cache = ctx->slot[NP_SLOT_PLANS];
-        if (cache && cache->options.size)
-            return cache->options;
+        if (cache && !budget)
+            budget = cache->budget;
+        found = cache && cache->options.size;
+        if (found)
+            o = cache->options;
     }
-    return (neap_plan_options)NEAP_PLAN_OPTIONS_INIT;
+    if (budget) {
+        o.budget = o.budget && o.budget < budget ? o.budget : budget;
+        o.without |= NEAP_PLAN_BEST_EFFORT;
+    }
+    return o;
+}
+
+neap_status np_plan_set_budget(neap_context *ctx, uint64_t bytes)
+{
+    np_plan_cache *cache = bytes ? cache_of(ctx) : ctx->slot[NP_SLOT_PLANS];
+    if (!cache)
+        return bytes ? NEAP_ENOMEM : NEAP_OK;
+    np_plan_cache_shrink(ctx, 0);
+    cache->budget = bytes;
+    return NEAP_OK;
 }
 
 neap_status neap_context_plan_options(neap_context *ctx, const neap_plan_options *options)

@@ -227,6 +227,9 @@ neap_status np_plan_key_make(const np_graph *g, np_plan_key *key);
 void np_plan_key_free(neap_context *ctx, np_plan_key *key);
 /* The options of the context or of the nearest parent that has some. */
 neap_plan_options np_plan_options_of(const neap_context *ctx);
+/* Each plan that the context makes from now on takes that many bytes if there is such a plan, else the
+ * least; 0: as its options say. */
+neap_status np_plan_set_budget(neap_context *ctx, uint64_t bytes);
 neap_plan *np_plan_cache_find(neap_context *ctx, const np_plan_key *key);
 /* Takes the plan and the key over; false: the caller keeps both. */
 bool np_plan_cache_add(neap_context *ctx, np_plan_key *key, neap_plan *p);

@@ -14,16 +14,7 @@
 
 static neap_status set_budget(neap_handle *h, uint64_t bytes)
 {
-    if (bytes == h->plan_budget)
-        return NEAP_OK;
-    if (!h->plan_budget)
-        h->planner = np_plan_options_of(h->ctx);
-    neap_plan_options o = h->planner;
-    if (bytes) {
-        o.budget = o.budget && o.budget < bytes ? o.budget : bytes;
-        o.without |= NEAP_PLAN_BEST_EFFORT;
-    }
-    neap_status status = neap_context_plan_options(h->ctx, &o);
+    neap_status status = np_plan_set_budget(h->ctx, bytes);
     if (status != NEAP_OK)
         return status;
     h->plan_budget = bytes;
@@ -151,6 +142,7 @@ neap_status neap_handle_fit(neap_handle *h, uint64_t limit, neap_plan_all *all, 
     h->budget_is_set = true;
     status = fit(&f, &free, &least);
     f.plan.least_bytes = least;
+    f.plan.plan_budget = h->plan_budget;
     np_tell(plan, &f.plan, sizeof f.plan);
     return np_report(h->ctx, status);
 }

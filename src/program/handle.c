@@ -386,7 +386,7 @@ neap_status neap_handle_execute(neap_handle *h, int n_inputs, const neap_value *
 
 /* Loading and planning hold bytes too; and a run begins with the slabs of now, not of when the peak was
  * noted: those that were filled since are kept. */
-static void tell_plan(const np_dry_run *r, neap_execution_plan *plan)
+static void tell_plan(const neap_handle *h, const np_dry_run *r, neap_execution_plan *plan)
 {
     neap_execution_plan full = NEAP_EXECUTION_PLAN_INIT;
     neap_memory_info m = NEAP_MEMORY_INFO_INIT;
@@ -406,6 +406,7 @@ static void tell_plan(const np_dry_run *r, neap_execution_plan *plan)
         memcpy(full.by_category, l->imagined.by_category, sizeof full.by_category);
         full.by_category[NEAP_MEM_HOST] += between - l->imagined.peak;
     }
+    full.plan_budget = h->plan_budget;
     full.run_bytes = full.planned_peak_bytes;
     if (m.peak > full.planned_peak_bytes) {
         full.planned_peak_bytes = m.peak;
@@ -465,7 +466,7 @@ neap_status neap_handle_plan(neap_handle *h, int n_inputs, const neap_value *inp
     release_values(h);
     np_dry_free(&r, h->ctx);
     if (status == NEAP_OK)
-        tell_plan(&found, plan);
+        tell_plan(h, &found, plan);
     return np_report(h->ctx, status);
 }
 

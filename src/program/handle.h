@@ -44,11 +44,10 @@ struct neap_handle {
     bool *session_made; /* [n_sessions]: not freed */
     size_t sessions_capacity;
     neap_handle_stats stats;
-    uint64_t plan_budget;      /* of each plan; 0: none */
-    neap_plan_options planner; /* of the context, while there is one */
-    uint64_t fitted;           /* the limit that the plans were last fitted into; 0: none */
-    uint64_t least;            /* bytes that would have done then, if they were too many; 0 */
-    bool budget_is_set;        /* by the caller: execute fits no more */
+    uint64_t plan_budget; /* of each plan; 0: none */
+    uint64_t fitted;      /* the limit that the plans were last fitted into; 0: none */
+    uint64_t least;       /* bytes that would have done then, if they were too many; 0 */
+    bool budget_is_set;   /* by the caller: execute fits no more */
 };
 
 void np_describe_value(const np_pte_value *v, neap_value *out);
