@@ -50,6 +50,7 @@ typedef struct neap_transcriber_options {
     size_t size;
     uint64_t memory; /* bytes: becomes the context's limit if the run fits; 0 = as it is */
     int threads;     /* of the programs; 0 = as the context, which itself needs one only */
+    bool find_least; /* plans more than once to know least_bytes where the run fits as it is */
 } neap_transcriber_options;
 #define NEAP_TRANSCRIBER_OPTIONS_INIT            \
     {                                            \
@@ -71,7 +72,7 @@ typedef struct neap_transcriber_info {
     int64_t positions; /* of the decoder: prompt and text of a window */
     int64_t languages; /* 0: English only */
     uint64_t planned_peak_bytes; /* of the whole context (ledger) */
-    uint64_t least_bytes;        /* smallest limit that is accepted */
+    uint64_t least_bytes;        /* smallest limit that is accepted, if it was looked for */
     uint64_t mapped_bytes;
     uint64_t planned_by_category[NEAP_MEM_CATEGORIES]; /* at the peak; sums to it */
     const char *peak_program; /* "encoder.pte": what runs then; a static string */

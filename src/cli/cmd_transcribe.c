@@ -210,6 +210,7 @@ static int open_all(transcription *t, bool plan)
     neap_transcriber_options o = NEAP_TRANSCRIBER_OPTIONS_INIT;
     o.memory = s->memory;
     o.threads = threads_of(s);
+    o.find_least = plan;
     if (neap_transcriber_open(t->ctx, s->model, &o, &t->transcriber) != NEAP_OK) {
         t->transcriber = NULL;
         return cli_context_failed(t->ctx);

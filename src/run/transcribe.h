@@ -70,6 +70,6 @@ uint64_t np_value_bytes(const neap_value *value);
 
 /* Walks through a window without running, until it fits into the limit, and fills t->info
  * (transcribe_plan.c). NEAP_ENOMEM names the least that would do. */
-neap_status np_transcriber_plan(neap_transcriber *t, uint64_t limit);
+neap_status np_transcriber_plan(neap_transcriber *t, uint64_t limit, bool want_least);
 
 #endif

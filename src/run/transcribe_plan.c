@@ -123,72 +123,90 @@ static neap_status walk(neap_transcriber *t)
     return status;
 }
 
-static neap_status walk_least(neap_transcriber *t)
-{
-    for (int part = 0; part < NP_PARTS; part++)
-        t->parts[part].budget = NP_FIT_LEAST;
-    return walk(t);
-}
-
 typedef struct fitting {
     neap_transcriber *t;
-    uint64_t limit;
-    np_part_program free[NP_PARTS], least[NP_PARTS]; /* as they were planned */
+    uint64_t limit, least;
+    bool small[NP_PARTS]; /* parts with smaller plans than those that cost no time */
+    np_part_program free[NP_PARTS], lowest[NP_PARTS]; /* as they were planned */
 } fitting;
 
-/* Parts that fit as they are stay so. */
 static neap_status try_part(void *user, int part, bool *fits)
 {
     fitting *f = user;
     for (int i = 0; i < NP_PARTS; i++)
-        f->t->parts[i].budget = f->free[i].peak <= f->limit ? 0
-            : np_fit_budget(f->least[i].plan_bytes, f->free[i].plan_bytes, part);
+        if (f->small[i])
+            f->t->parts[i].budget =
+                np_fit_budget(f->lowest[i].plan_bytes, f->free[i].plan_bytes, part);
     const neap_status status = walk(f->t);
     *fits = status == NEAP_OK && f->t->info.planned_peak_bytes <= f->limit;
     return status;
 }
 
 /* Planning itself may take a little more with other plans: the least ones are known to fit. */
-static bool has_room(const neap_transcriber *t, uint64_t limit)
+static bool has_room(const fitting *f)
 {
     neap_memory_info m = NEAP_MEMORY_INFO_INIT;
-    neap_context_memory(t->ctx, &m);
-    return m.peak + 65536 <= limit;
+    neap_context_memory(f->t->ctx, &m);
+    return m.peak + 65536 <= f->limit;
 }
 
-static neap_status fit(neap_transcriber *t, uint64_t limit, uint64_t *least)
+/* The part that holds the peak gets its least plans, then the one that holds it then, until all fits
+ * or nothing is gained. Small plans take more bytes to be planned, so no part gets them needlessly. */
+static neap_status shrink(fitting *f, bool *fits)
 {
-    fitting f = {.t = t, .limit = limit};
-    neap_status status = walk(t);
+    neap_transcriber *t = f->t;
+    neap_status status = NEAP_OK;
+    for (*fits = false; status == NEAP_OK && !*fits && !f->small[t->peak_part];) {
+        f->small[t->peak_part] = true;
+        t->parts[t->peak_part].budget = NP_FIT_LEAST;
+        status = walk(t);
+        if (status == NEAP_OK && t->info.planned_peak_bytes < f->least)
+            f->least = t->info.planned_peak_bytes;
+        *fits = status == NEAP_OK && t->info.planned_peak_bytes <= f->limit;
+    }
+    memcpy(f->lowest, t->parts, sizeof f->lowest);
+    return status;
+}
+
+/* Of no limit: the least is to be found. */
+static neap_status find_least(fitting *f)
+{
+    neap_transcriber *t = f->t;
     const neap_transcriber_info free = t->info;
     const np_part peak_part = t->peak_part;
-    memcpy(f.free, t->parts, sizeof f.free);
-    if (status == NEAP_OK)
-        status = walk_least(t);
-    memcpy(f.least, t->parts, sizeof f.least);
-    if (status != NEAP_OK)
-        return status;
-    *least = t->info.planned_peak_bytes < free.planned_peak_bytes ? t->info.planned_peak_bytes
-                                                                  : free.planned_peak_bytes;
-    if (*least > limit)
-        return np_refuse_limit(t->ctx, *least, limit, t->info.planned_by_category);
-    if (free.planned_peak_bytes > limit)
-        return has_room(t, limit) ? np_fit_search(try_part, &f) : NEAP_OK;
+    bool fits;
+    f->limit = 0;
+    const neap_status status = shrink(f, &fits);
     for (int i = 0; i < NP_PARTS; i++)
         t->parts[i].budget = 0;
     t->info = free;
     t->peak_part = peak_part;
-    return NEAP_OK;
+    return status;
 }
 
-neap_status np_transcriber_plan(neap_transcriber *t, uint64_t limit)
+static neap_status fit(fitting *f)
 {
-    uint64_t least = 0;
-    const neap_status status = fit(t, limit, &least);
+    bool fits;
+    const neap_status status = shrink(f, &fits);
+    if (status != NEAP_OK)
+        return status;
+    if (!fits)
+        return np_refuse_limit(f->t->ctx, f->least, f->limit, f->t->info.planned_by_category);
+    return has_room(f) ? np_fit_search(try_part, f) : NEAP_OK;
+}
+
+neap_status np_transcriber_plan(neap_transcriber *t, uint64_t limit, bool want_least)
+{
+    fitting f = {.t = t, .limit = limit};
     neap_transcriber_info *i = &t->info;
-    if (status == NEAP_OK)
-        cover_planning(t);
-    i->least_bytes = least;
+    neap_status status = walk(t);
+    f.least = i->planned_peak_bytes;
+    memcpy(f.free, t->parts, sizeof f.free);
+    if (status == NEAP_OK && i->planned_peak_bytes > limit)
+        status = fit(&f);
+    else if (status == NEAP_OK && want_least)
+        status = find_least(&f);
+    i->least_bytes = f.least;
     i->bins = (int)t->features.shape[1];
     i->vocabulary = t->tokens.vocabulary;
     i->positions = t->positions;

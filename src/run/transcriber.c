@@ -271,7 +271,8 @@ static neap_status take_room(neap_transcriber *t)
     return neap_mel_new(ctx, (int)t->features.shape[1], &t->mel);
 }
 
-static neap_status open_all(neap_transcriber *t, const char *folder, uint64_t limit)
+static neap_status open_all(neap_transcriber *t, const char *folder, uint64_t limit,
+                            bool want_least)
 {
     int32_t vocabulary = 0;
     neap_status status = NEAP_OK;
@@ -288,7 +289,7 @@ static neap_status open_all(neap_transcriber *t, const char *folder, uint64_t li
     if (status == NEAP_OK)
         status = take_room(t);
     if (status == NEAP_OK)
-        status = np_transcriber_plan(t, limit);
+        status = np_transcriber_plan(t, limit, want_least);
     return status;
 }
 
@@ -308,7 +309,7 @@ neap_status neap_transcriber_open(neap_context *ctx, const char *folder,
     neap_context_memory(ctx, &m);
     uint64_t limit = m.limit ? m.limit : UINT64_MAX;
     limit = o.memory && o.memory < limit ? o.memory : limit;
-    neap_status status = open_all(t, folder, limit);
+    neap_status status = open_all(t, folder, limit, o.find_least);
     if (status == NEAP_OK && o.memory)
         status = neap_context_set_limit(ctx, limit);
     if (status != NEAP_OK) {
