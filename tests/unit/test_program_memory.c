@@ -243,8 +243,7 @@ static bool everything(const program_case *c, int64_t n, int64_t threshold)
             status = neap_handle_execute(h, call->n_in, call->in, call->n_out, out);
     }
     bool failed = ctx->ledger.fail_countdown == 0;
-    const bool done = status == NEAP_OK; /* the search for a better order does without memory */
-    if (!done && !(failed && status == NEAP_ENOMEM))
+    if (status != (failed ? NEAP_ENOMEM : NEAP_OK))
         fail_msg("%s: allocation %lld: %s: %s", c->name, (long long)n, neap_status_name(status),
                  neap_context_error(h ? neap_handle_context(h) : ctx));
     ctx->ledger.fail_countdown = 0;
