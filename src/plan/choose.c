@@ -12,7 +12,7 @@
 #include "plan/emit.h"
 #include "plan/fuse.h"
 
-enum { MOST_CANDIDATES = 128, MOST_REPAIRS = 12 };
+enum { MOST_CANDIDATES = 224, MOST_REPAIRS = 12 };
 
 typedef struct candidate {
     char text[80];

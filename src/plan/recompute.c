@@ -11,7 +11,7 @@
 #include "plan/emit.h"
 
 enum {
-    MOST_ROUNDS = 32,
+    MOST_ROUNDS = 64,
     MOST_FAILURES = 8, /* one after the other */
     MOST_REPAIRS = 12,
     MOST_TASKS = 100000, /* planned in all rounds together */
