@@ -5,7 +5,7 @@
 #include "plan/builder.h"
 #include "plan/fuse.h"
 
-enum { NP_MOST_AGAIN = 64 };
+enum { NP_MOST_AGAIN = 512 };
 
 /* Value (an entry that runs) is made again right before entry `before`: for that and all later ones. */
 typedef struct np_again {

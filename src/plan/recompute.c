@@ -3,7 +3,8 @@
  * Greedy: at the fullest step of the plan at hand, the value alive there and not used there with the
  * most bytes x idle steps per second of making it again; before its next use, with those of its
  * inputs that are dead by then. The whole graph is planned anew, and the plan is kept if less is in
- * the arena, or the peak is reached at fewer steps; else that value is let alone. */
+ * the arena, or the peak is reached at fewer steps; else that value is let alone. Where many are made
+ * again already, a few more are tried at once. */
 #include <string.h>
 
 #include "ops/op_table.h"
@@ -16,6 +17,8 @@ enum {
     MOST_REPAIRS = 12,
     MOST_TASKS = 100000, /* planned in all rounds together */
     MOST_ANCESTORS = 8,  /* made again for one value */
+    MOST_AT_ONCE = 32,
+    AT_ONCE = 8, /* one more for each so many that are made again already */
     SMALL = 16           /* an input this many times smaller may live longer */
 };
 
@@ -35,7 +38,7 @@ typedef struct search {
     attempt slots[2], *best, *next;
     uint8_t *barred; /* by entry of the graph: not tried again */
     size_t tasks;
-    int failures; /* since the last better plan */
+    int failures; /* since the last better plan; then one value at a time is tried */
 } search;
 
 /* ---- planning anew ------------------------------------------------------------------------------- */
@@ -303,7 +306,30 @@ static bool propose(const view *v, uint32_t task, proposal *p)
     return true;
 }
 
-/* The best value to make again, added to the next attempt's set; false: none, or no memory. */
+/* The best ones come first; the last of `most` falls out. */
+static void keep_best(proposal *best, uint32_t *n, uint32_t most, const proposal *p)
+{
+    uint32_t k = *n < most ? (*n)++ : most;
+    for (; k > 0 && p->score > best[k - 1].score; k--)
+        if (k < most)
+            best[k] = best[k - 1];
+    if (k < most)
+        best[k] = *p;
+}
+
+/* The entries of a proposal are added to a set. Is one of them new? */
+static bool add_proposal(const attempt *a, const proposal *p, np_again_set *set)
+{
+    bool some = false;
+    for (uint32_t k = 0; k < p->n; k++) {
+        uint32_t entry = a->graph.origin[a->b.tasks[p->task[k]].entry];
+        some |= np_again_add(set, (np_again){entry, p->before});
+    }
+    return some;
+}
+
+/* The best values to make again, added to the next attempt's set; `value`: the only one, or NP_NONE.
+ * false: no memory. */
 static bool find_best(search *s, uint32_t *value, bool *found)
 {
     attempt *a = s->best;
@@ -319,18 +345,17 @@ static bool find_best(search *s, uint32_t *value, bool *found)
         if (live[i] > live[v.peak])
             v.peak = i;
     }
-    proposal best = {.n = 0}, p;
+    proposal best[MOST_AT_ONCE], p;
+    uint32_t n = 0, most = s->failures ? 1 : 1 + a->set.n / AT_ONCE;
     for (uint32_t t = 0; t < a->b.n_tasks; t++)
-        if (propose(&v, t, &p) && (!best.n || p.score > best.score))
-            best = p;
-    if (!best.n)
+        if (propose(&v, t, &p))
+            keep_best(best, &n, most < MOST_AT_ONCE ? most : MOST_AT_ONCE, &p);
+    if (n == 0)
         return true;
     s->next->set = a->set;
-    *value = a->graph.origin[a->b.tasks[best.task[0]].entry];
-    for (uint32_t k = 0; k < best.n; k++) {
-        uint32_t entry = a->graph.origin[a->b.tasks[best.task[k]].entry];
-        *found |= np_again_add(&s->next->set, (np_again){entry, best.before});
-    }
+    *value = n == 1 ? a->graph.origin[a->b.tasks[best[0].task[0]].entry] : NP_NONE;
+    for (uint32_t i = 0; i < n; i++)
+        *found |= add_proposal(a, &best[i], &s->next->set);
     return true;
 }
 
@@ -354,7 +379,8 @@ static bool round_of(search *s, bool *more)
     if (!plan(s, s->next, s->best->arena))
         return false;
     if (!is_better(s->next, s->best)) {
-        s->barred[value] = true;
+        if (value != NP_NONE)
+            s->barred[value] = true;
         s->failures++;
         drop(s->next);
         return true;

@@ -15,7 +15,7 @@
 #include "neap/ops.h"
 #include "neap/plan.h"
 
-enum { SIDE = 128, B = SIDE * SIDE * 4, PAGE = 4096, GRAPHS = 150, NODES = 40 };
+enum { SIDE = 128, B = SIDE * SIDE * 4, PAGE = 4096, MANY = 20, GRAPHS = 150, NODES = 40 };
 
 static const int64_t square_shape[2] = {SIDE, SIDE}, flat_shape[1] = {SIDE * SIDE};
 static float input[SIDE * SIDE];
@@ -105,6 +105,20 @@ static neap_array *build_twice(neap_array *x)
     neap_array *t = neap_sum_all(neap_add(y, bump(x, y)));
     y = neap_mul(x, t);
     return neap_sum_all(neap_add(y, bump(x, y)));
+}
+
+/* MANY values are idle, each summed before the bump and after it. */
+static neap_array *build_many(neap_array *x)
+{
+    neap_array *y[MANY], *before = neap_scalar(NEAP_F32, 0), *root = before;
+    for (int i = 0; i < MANY; i++) {
+        y[i] = neap_mul(x, neap_scalar(NEAP_F32, i + 1));
+        before = neap_add(before, neap_sum_all(y[i]));
+    }
+    neap_array *s = bump(x, before);
+    for (int i = 0; i < MANY; i++)
+        root = neap_add(root, neap_sum_all(neap_mul(y[i], s)));
+    return root;
 }
 
 /* y is a square of the state; it is written before, or after, y is used for the last time. */
@@ -225,6 +239,12 @@ static void test_two_peaks(void **state)
 {
     (void)state;
     expect(build_twice, 6 * B, 5 * B, 2);
+}
+
+static void test_many(void **state)
+{
+    (void)state;
+    expect(build_many, (MANY + 5) * B, 5 * B, MANY);
 }
 
 static void test_states(void **state)
@@ -450,6 +470,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_idle),      cmocka_unit_test(test_inputs),
         cmocka_unit_test(test_two_peaks), cmocka_unit_test(test_states),
+        cmocka_unit_test(test_many),
         cmocka_unit_test(test_root),      cmocka_unit_test(test_budget),
         cmocka_unit_test(test_fused),     cmocka_unit_test(test_cached),
         cmocka_unit_test(test_failing_allocations), cmocka_unit_test(test_random_graphs),
