@@ -1,9 +1,19 @@
 /* take_over.c - a result that may lie where an input ends: the step writes over what it reads. */
 #include "plan/emit.h"
 
+/* Is the value only a part of its storage? Others write the rest. */
+static bool is_part(const np_plan_operand *o)
+{
+    return (uint64_t)(np_size(o->operand.rank, o->operand.shape) *
+                      np_element_bytes((neap_dtype)o->operand.dtype)) != o->storage_bytes;
+}
+
+/* A part will not do even where the sizes agree: half of 16-bit floats takes as many bytes in 32 bits
+ * as the whole. */
 static bool whole_block(const np_builder *b, const np_plan_operand *o, uint64_t bytes)
 {
     return o->kind == NP_IN_ARENA && o->offset == 0 && !o->shift && o->storage_bytes == bytes &&
+           !is_part(o) &&
            np_is_row_major(o->operand.rank, o->operand.shape, o->operand.strides) &&
            b->blocks[o->source].bytes >= bytes;
 }
@@ -86,13 +96,6 @@ static bool may_overwrite(const np_builder *b, const np_group *g, uint32_t m, ui
         }
     }
     return true;
-}
-
-/* Is the value only a part of its storage? Others write the rest. */
-static bool is_part(const np_plan_operand *o)
-{
-    return (uint64_t)(np_size(o->operand.rank, o->operand.shape) *
-                      np_element_bytes((neap_dtype)o->operand.dtype)) != o->storage_bytes;
 }
 
 static void take_over_in_group(np_builder *b, uint32_t index)

@@ -569,6 +569,24 @@ static void test_no_circle_of_groups(void **state)
     close_context(ctx);
 }
 
+/* Half of an array of 16-bit floats, cast to 32 bits, has the bytes of the whole, but cannot lie there. */
+static void test_half_is_not_the_whole(void **state)
+{
+    (void)state;
+    neap_context *ctx = open_context(0, 1);
+    neap_array *x = neap_cast(matrix(1, 74, 228), NEAP_BF16);
+    assert_int_equal(neap_eval(x), NEAP_OK);
+    neap_array *y = neap_cast(neap_narrow(neap_maximum(x, x), 0, 0, 37), NEAP_F32);
+    assert_int_equal(neap_eval(y), NEAP_OK);
+    const uint16_t *bits = neap_array_data(x);
+    const float *got = neap_array_data(y);
+    for (int i = 0; i < 37 * 228; i++) {
+        const uint32_t want = (uint32_t)bits[i] << 16;
+        assert_memory_equal(&got[i], &want, sizeof want);
+    }
+    close_context(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -577,6 +595,7 @@ int main(void)
         cmocka_unit_test(test_refused_arrays),    cmocka_unit_test(test_refused_evaluations),
         cmocka_unit_test(test_lazy_accumulation), cmocka_unit_test(test_pending_batches),
         cmocka_unit_test(test_transformer_block),
-        cmocka_unit_test(test_no_circle_of_groups)};
+        cmocka_unit_test(test_no_circle_of_groups),
+        cmocka_unit_test(test_half_is_not_the_whole)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
