@@ -652,20 +652,20 @@ static inline int draw_extents(random_graph *g)
     for (int d = 0; d < 3; d++)
         g->extent[d] = 1 + rnd(g, k < 45 ? 6 : 13);
     g->most = 4096;
-    if (k >= 65) {
+    if (k >= 75) {
         g->extent[0] = 8 + rnd(g, 1 << (5 + rnd(g, 6)));
         g->extent[1] = 8192 / g->extent[0] + 1 + rnd(g, 12);
         g->most = 40000;
     }
-    if (k >= 95) { /* products with columns for columns are run over blocks of rows */
+    if (k >= 97) { /* products with columns for columns are run over blocks of rows */
         memcpy(g->extent, tall[rnd(g, COUNT(tall))], sizeof tall[0]);
         g->most = 300000;
     }
-    if (k >= 65)
+    if (k >= 75)
         g->extent[2] = 2;
     if (rnd(g, 7) == 0 && g->extent[0] > 2) /* of one row a product takes another way */
         g->rows = 2 + rnd(g, (int)g->extent[0] - 1);
-    if (k >= 65)
+    if (k >= 75)
         return 5 + rnd(g, 14);
     return size < 75 ? 5 + rnd(g, 20) : size < 97 ? 20 + rnd(g, 45) : 60 + rnd(g, 140);
 }
