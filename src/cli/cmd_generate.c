@@ -1,7 +1,6 @@
 /* cmd_generate.c - `neap generate`: text from a language model, as it is made. */
 #include <inttypes.h>
 
-#include "cli/planner.h"
 #include "cli/program_task.h"
 #include "cli/task.h"
 
@@ -86,8 +85,6 @@ static int go(const cli_settings *settings, cli_plan_data *picture, int (*work)(
     cli_task task;
     int status = cli_task_open(&task, settings, settings->model, settings->threads);
     task.picture = picture;
-    if (status == CLI_DONE && picture)
-        status = cli_planner_use(settings, picture, task.ctx);
     if (status == CLI_DONE)
         status = cli_task_prompt(&task);
     if (status == CLI_DONE)

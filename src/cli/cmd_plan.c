@@ -62,6 +62,9 @@ static int report(cli_task *t)
                                .facts = session_facts(t),
                                .alive = &alive,
                                .data = t->picture};
+    const int explained = cli_task_explain(t);
+    if (explained != CLI_DONE)
+        return explained;
     neap_session_at_peak(t->session, cli_alive_add, &alive);
     neap_session_visit_plans(t->session, cli_plan_data_add, t->picture);
     if (!t->settings->json)

@@ -169,7 +169,8 @@ static int report(transcription *t)
     int status = cli_planner_use(t->settings, t->picture, t->ctx);
     if (status != CLI_DONE)
         return status;
-    if (neap_transcriber_at_peak(t->transcriber, cli_alive_add, &alive) != NEAP_OK ||
+    if (neap_context_set_limit(t->ctx, 0) != NEAP_OK || /* explaining takes more than a run */
+        neap_transcriber_at_peak(t->transcriber, cli_alive_add, &alive) != NEAP_OK ||
         neap_transcriber_visit_plans(t->transcriber, cli_plan_data_add, t->picture) != NEAP_OK) {
         status = cli_context_failed(t->ctx);
     } else {

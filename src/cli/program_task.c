@@ -320,7 +320,8 @@ int cli_program_tell(cli_program *p, const char *command, cli_show_call show, vo
                                .alive = &p->alive,
                                .data = p->picture};
     const int status = cli_planner_use(p->settings, p->picture, p->ctx);
-    if (status == CLI_DONE && neap_handle_set_plan_budget(p->handle, p->plan_budget) == NEAP_OK &&
+    if (status == CLI_DONE && neap_context_set_limit(p->ctx, 0) == NEAP_OK &&
+        neap_handle_set_plan_budget(p->handle, p->plan_budget) == NEAP_OK &&
         show(user, p->fullest_call, cli_plan_data_add, p->picture) == NEAP_OK)
         return cli_plan_tell(&r, more);
     json_decref(more);

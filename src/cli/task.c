@@ -125,7 +125,8 @@ int64_t cli_task_context(const cli_task *task, int64_t new_tokens)
     return given < 0 ? default_context(task, new_tokens) : given;
 }
 
-int cli_task_plan(cli_task *task, int64_t new_tokens, int64_t decode_steps)
+static neap_session_options session_options(const cli_task *task, int64_t new_tokens,
+                                            int64_t decode_steps)
 {
     static const neap_dtype kv_types[] = {NEAP_F16, NEAP_F32};
     static const neap_weights_mode weights[] = {NEAP_WEIGHTS_AUTO, NEAP_WEIGHTS_MAPPED,
@@ -139,6 +140,32 @@ int cli_task_plan(cli_task *task, int64_t new_tokens, int64_t decode_steps)
     o.kv_type = kv_types[s->kv_type];
     o.weights = weights[s->weights];
     o.memory = s->memory;
+    return o;
+}
+
+int cli_task_explain(cli_task *task)
+{
+    const cli_settings *s = task->settings;
+    neap_session_options o = session_options(task, s->new_tokens, s->new_tokens - 1);
+    o.context = task->plan.context;
+    o.chunk = task->plan.chunk;
+    o.weights = task->plan.repacked ? NEAP_WEIGHTS_REPACKED : NEAP_WEIGHTS_MAPPED;
+    o.memory = 0;
+    neap_session_free(task->session);
+    task->session = NULL;
+    const int status = cli_planner_use(s, task->picture, task->ctx);
+    if (status != CLI_DONE)
+        return status;
+    if (neap_context_set_limit(task->ctx, 0) == NEAP_OK &&
+        neap_session_new(task->model, &o, &task->session) == NEAP_OK)
+        return CLI_DONE;
+    task->session = NULL;
+    return cli_context_failed(task->ctx);
+}
+
+int cli_task_plan(cli_task *task, int64_t new_tokens, int64_t decode_steps)
+{
+    const neap_session_options o = session_options(task, new_tokens, decode_steps);
     const int64_t room = o.context ? o.context : task->info.context_length;
     if (o.prompt >= room && new_tokens > 0)
         return cli_task_no_room(task, room);

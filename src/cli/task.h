@@ -45,6 +45,9 @@ int cli_task_prompt(cli_task *task);
 /* Sampler and session for task->ids and `new_tokens`; the budget is decided here. `decode_steps`:
  * how many of the new tokens are fed back. */
 int cli_task_plan(cli_task *task, int64_t new_tokens, int64_t decode_steps);
+/* The same session again, its plans explained to task->picture. That weighs more plans and takes bytes to
+ * do so: what was planned, and a run plans, is task->plan. */
+int cli_task_explain(cli_task *task);
 /* Frees everything but the context. */
 void cli_task_close(cli_task *task);
 /* That and the context, after --stats is written if `status` is done or interrupted. Returns it, or
