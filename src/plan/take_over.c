@@ -1,7 +1,8 @@
 /* take_over.c - a result that may lie where an input ends: the step writes over what it reads. */
 #include "plan/emit.h"
 
-/* Is the value only a part of its storage? Others write the rest. */
+/* Is the value only a part of its storage? Others write the rest. A part lies elsewhere than an array of
+ * the storage's bytes does, element by element, even where both begin together. */
 static bool is_part(const np_plan_operand *o)
 {
     return (uint64_t)(np_size(o->operand.rank, o->operand.shape) *
@@ -18,7 +19,7 @@ static bool whole_block(const np_builder *b, const np_plan_operand *o, uint64_t 
            b->blocks[o->source].bytes >= bytes;
 }
 
-/* Does block `taken` end at this step and is no larger or smaller than `block`? */
+/* Does block `owner` end at this step, begun before it, and is no larger or smaller than `block`? */
 static bool ends_here(const np_builder *b, uint32_t owner, uint32_t block, uint32_t step)
 {
     return b->blocks[owner].last == step && b->blocks[owner].first < step &&
@@ -39,7 +40,8 @@ static bool input_gives_way(const np_builder *b, const np_raw_step *s, uint32_t 
 {
     const uint64_t bytes = b->operands[s->out].storage_bytes;
     const np_plan_operand *o = &b->operands[b->inputs[s->first_input + i]];
-    if (i >= 32 || !(s->op->overwrites >> i & 1) || bytes == 0 || !whole_block(b, o, bytes))
+    if (i >= 32 || !(s->op->overwrites >> i & 1) || bytes == 0 || is_part(&b->operands[s->out]) ||
+        !whole_block(b, o, bytes))
         return false;
     *owner = b->blocks[o->source].owner;
     for (uint32_t j = 0; j < s->n_in; j++) {
@@ -143,7 +145,7 @@ bool np_may_end_in(const np_builder *b, uint32_t step, uint32_t owner, uint32_t 
         const np_cut *c = &b->slots[b->members[g->first_member + m].first_slot];
         const np_plan_operand *out = &b->operands[c->operand];
         if (out->kind == NP_IN_OUTPUT && out->source == output)
-            return may_overwrite(b, g, m, owner, bytes);
+            return !is_part(out) && may_overwrite(b, g, m, owner, bytes);
     }
     return false;
 }

@@ -587,6 +587,37 @@ static void test_half_is_not_the_whole(void **state)
     close_context(ctx);
 }
 
+/* What a part of a 16-bit result is made of has, in 32 bits, the bytes of the whole result, but cannot lie
+ * in it until the part is made: element i of the part is not where element i of the other is. */
+static void part_beside_what_it_reads(int place, bool fused)
+{
+    neap_context *ctx = open_context(0, 4);
+    neap_plan_options o = NEAP_PLAN_OPTIONS_INIT;
+    o.without = fused ? 0 : NEAP_PLAN_NO_FUSION;
+    assert_int_equal(neap_context_plan_options(ctx, &o), NEAP_OK);
+    neap_array *x = matrix(1, 512, 512);
+    neap_array *want = neap_cast(neap_square(neap_transpose(x, NULL)), NEAP_BF16);
+    neap_retain(want);
+    assert_int_equal(neap_eval(want), NEAP_OK);
+    neap_array *big = neap_contiguous(neap_transpose(x, NULL));
+    neap_array *part = neap_cast(neap_square(big), NEAP_BF16), *other = neap_cast(x, NEAP_BF16);
+    neap_array *both[] = {place ? other : part, place ? part : other};
+    neap_array *y = neap_concat(2, both, 0);
+    assert_int_equal(neap_eval(y), NEAP_OK);
+    const size_t n = 512 * 512;
+    const uint16_t *got = neap_array_data(y);
+    assert_memory_equal(got + (place ? n : 0), neap_array_data(want), n * sizeof *got);
+    neap_release(want);
+    close_context(ctx);
+}
+
+static void test_part_beside_what_it_reads(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        part_beside_what_it_reads(i & 1, i >> 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -596,6 +627,7 @@ int main(void)
         cmocka_unit_test(test_lazy_accumulation), cmocka_unit_test(test_pending_batches),
         cmocka_unit_test(test_transformer_block),
         cmocka_unit_test(test_no_circle_of_groups),
-        cmocka_unit_test(test_half_is_not_the_whole)};
+        cmocka_unit_test(test_half_is_not_the_whole),
+        cmocka_unit_test(test_part_beside_what_it_reads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
