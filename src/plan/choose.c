@@ -233,7 +233,7 @@ static bool try_free(chooser *c)
 /* Blocks of rows, the longest first. */
 static bool try_streaming(chooser *c)
 {
-    static const int64_t rows[] = {1024, 512, 256, 128, 64};
+    static const int64_t rows[] = {1024, 512, 256, 128};
     const unsigned without = c->options.without;
     if (without & (NEAP_PLAN_NO_STREAMING | NEAP_PLAN_NO_FUSION) || c->options.max_fusion_size < 2)
         return true;
