@@ -54,7 +54,8 @@ typedef struct neap_plan_options {
     size_t size;
     unsigned without;     /* NEAP_PLAN_NO_* */
     int max_fusion_size;  /* most ops of one step, where what is used once counts with its user; 64 */
-    uint64_t budget;      /* bytes for arena and results; 0: what the context's limit leaves */
+    uint64_t budget;      /* bytes for arena and results of each plan; 0: none for plan objects, what the
+                             context's limit leaves for neap_eval */
     void (*explain)(void *user, const neap_plan_event *event); /* or NULL */
     void *user;
 } neap_plan_options;
@@ -81,7 +82,8 @@ typedef struct neap_plan_info {
     int64_t steps, peak_step, merged, copies;
     double plan_seconds;
     int64_t fused_groups, row_streamed_steps, recomputed_steps;
-    uint64_t least_bytes;     /* peak_bytes of the smallest plan that the planner found */
+    uint64_t least_bytes;     /* peak_bytes of the smallest plan found; 0: none was looked for, as without
+                                 a budget, NEAP_PLAN_LOW_MEMORY or `explain` */
     double predicted_seconds; /* from bytes moved and flops: for comparing plans */
 } neap_plan_info;
 #define NEAP_PLAN_INFO_INIT            \

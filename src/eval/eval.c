@@ -6,6 +6,8 @@
 #include "eval/arena.h"
 #include "eval/run.h"
 
+enum { PLAN_SLACK = 32768 }; /* by which a plan of more steps may be larger */
+
 /* What one evaluation holds on to. */
 typedef struct evaluation {
     neap_context *ctx;
@@ -94,7 +96,7 @@ static void finish(evaluation *v)
     }
 }
 
-static void let_go(evaluation *v)
+static void let_go_of_plan(evaluation *v)
 {
     neap_context *c = v->ctx;
     const neap_plan *p = v->plan;
@@ -108,7 +110,17 @@ static void let_go(evaluation *v)
         if (!v->cached)
             np_plan_destroy(v->plan);
     }
-    np_plan_key_free(c, &v->key);
+    v->plan = NULL;
+    v->cached = false;
+    v->values = NULL;
+    v->states = NULL;
+    v->outputs = NULL;
+}
+
+static void let_go(evaluation *v)
+{
+    let_go_of_plan(v);
+    np_plan_key_free(v->ctx, &v->key);
     np_graph_free(&v->graph);
 }
 
@@ -130,7 +142,7 @@ static neap_status find_or_build(evaluation *v)
         v->cached = true;
         e->stats.plan_cache_hits++;
     } else {
-        status = np_plan_build(&v->graph, false, &v->plan);
+        status = np_plan_build(&v->graph, false, 0, &v->plan);
         if (v->plan)
             v->plan->users++; /* stays when memory is short */
         if (status == NEAP_OK)
@@ -141,6 +153,37 @@ static neap_status find_or_build(evaluation *v)
     return status;
 }
 
+/* A plan that the limit has no room for gives way to one that is planned for what there is. It is not
+ * cached: with more room the first one is the better. */
+static neap_status fit_to_limit(evaluation *v)
+{
+    neap_context *ctx = v->ctx;
+    np_engine *e = np_engine_of(ctx);
+    uint64_t room = np_run_room(v->plan, v->states);
+    if (room >= v->plan->info.peak_bytes)
+        return NEAP_OK;
+    neap_context_trim(ctx);
+    room = np_run_room(v->plan, v->states);
+    const uint64_t plan_bytes = v->plan->info.plan_bytes + PLAN_SLACK;
+    if (room >= v->plan->info.peak_bytes || room <= plan_bytes)
+        return NEAP_OK;
+    neap_plan *smaller;
+    double t0 = np_seconds();
+    neap_status status = np_plan_build(&v->graph, false, room - plan_bytes, &smaller);
+    e->stats.plans++;
+    e->stats.plan_seconds += np_seconds() - t0;
+    if (status != NEAP_OK)
+        return status;
+    if (smaller->info.peak_bytes >= v->plan->info.peak_bytes) {
+        np_plan_destroy(smaller);
+        return NEAP_OK;
+    }
+    let_go_of_plan(v);
+    v->plan = smaller;
+    v->plan->users++;
+    return bind_tables(v) ? NEAP_OK : ctx->status;
+}
+
 static neap_status evaluate(evaluation *v)
 {
     neap_status status = np_graph_gather(v->ctx, v->n_roots, v->roots, &v->graph);
@@ -148,6 +191,8 @@ static neap_status evaluate(evaluation *v)
         status = find_or_build(v);
     if (status == NEAP_OK && !bind_tables(v))
         status = v->ctx->status;
+    if (status == NEAP_OK)
+        status = fit_to_limit(v);
     if (status == NEAP_OK)
         status = take_outputs(v);
     if (status == NEAP_OK)

@@ -137,7 +137,7 @@ neap_status neap_plan_make(neap_context *ctx, int n_roots, neap_array *const *ro
     neap_status status = e ? np_graph_gather(ctx, n_roots, roots, &g) : NEAP_ENOMEM;
     if (status != NEAP_OK)
         return status;
-    status = np_plan_build(&g, true, &p);
+    status = np_plan_build(&g, true, 0, &p);
     if (status == NEAP_OK)
         status = set_params(p, n_params, params);
     if (status == NEAP_OK)

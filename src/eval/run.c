@@ -15,6 +15,18 @@ static uint64_t state_need(const neap_plan *p, neap_state *const *states)
     return need;
 }
 
+uint64_t np_run_room(const neap_plan *p, neap_state *const *states)
+{
+    np_ledger *l = &p->ctx->ledger;
+    if (l->limit == UINT64_MAX)
+        return UINT64_MAX;
+    /* The arena that is there is held already, and serves. */
+    uint64_t arena = p->info.peak_bytes - p->info.output_bytes;
+    uint64_t held = np_ledger_held(l) + state_need(p, states);
+    held -= arena - np_arena_growth(p->ctx, p->info.arena_bytes);
+    return l->limit > held ? l->limit - held : 0;
+}
+
 neap_status np_run_reserve(neap_plan *p, neap_state *const *states)
 {
     neap_context *ctx = p->ctx;

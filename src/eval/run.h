@@ -13,6 +13,8 @@ typedef struct np_binding {
 
 /* Takes states' bytes and the arena; NEAP_ENOMEM names the least that would do. */
 neap_status np_run_reserve(neap_plan *p, neap_state *const *states);
+/* What the limit leaves for the plan's arena and results beside what is held and its states. */
+uint64_t np_run_room(const neap_plan *p, neap_state *const *states);
 /* The arena is the context's, or `arena` (of the plan's arena_bytes) for a plan inside a step. */
 void np_run_bind(neap_plan *p, const np_binding *with);
 void np_run_bind_at(neap_plan *p, const np_binding *with, uint8_t *arena);

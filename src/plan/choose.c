@@ -147,7 +147,7 @@ bool np_bar_groups(np_fuser *f, const np_fusion *fusion, uint64_t limit, bool *b
 /* A fusion whose steps the builder holds, as it is and in an order in which less is alive. */
 static bool offer(chooser *c, np_fusion *fusion, uint64_t arena, const char *text)
 {
-    const bool order = !(c->options.without & NEAP_PLAN_NO_ORDER);
+    const bool order = !(c->options.without & NEAP_PLAN_NO_ORDER) && fusion->n_groups > 2;
     np_fusion other;
     bool changed = false;
     if (order && !np_fusion_copy(c->b, fusion, &other)) {
@@ -222,7 +222,7 @@ static bool try_free(chooser *c)
     const unsigned without = c->options.without;
     if (!try_unfused(c))
         return false;
-    if (without & NEAP_PLAN_NO_FUSION || c->options.max_fusion_size < 2)
+    if (without & NEAP_PLAN_NO_FUSION || c->options.max_fusion_size < 2 || c->b->n_tasks < 2)
         return true;
     if (!try_fusion(c, false, 0, c->all[c->best_at].arena, "ops fused along their values"))
         return false;
@@ -371,7 +371,7 @@ static bool rebuild(chooser *c, np_again_graph *again)
     return np_builder_start(c->b);
 }
 
-neap_status np_plan_build(np_graph *g, bool object, neap_plan **out)
+neap_status np_plan_build(np_graph *g, bool object, uint64_t wish, neap_plan **out)
 {
     double t0 = np_seconds();
     np_builder b = {.ctx = g->ctx, .g = g};
@@ -382,6 +382,10 @@ neap_status np_plan_build(np_graph *g, bool object, neap_plan **out)
         return NEAP_ENOMEM;
     c->b = &b;
     c->options = np_plan_options_of(g->ctx);
+    if (!c->options.budget && wish) {
+        c->options.budget = wish;
+        c->options.without |= NEAP_PLAN_BEST_EFFORT;
+    }
     c->budget = c->options.budget ? c->options.budget : UINT64_MAX;
     bool ok = np_graph_simplify(g, &merged) == NEAP_OK && np_builder_start(&b) && choose(c) &&
               !refused(c);

@@ -205,8 +205,9 @@ struct neap_plan {
     neap_plan_info info;
 };
 
-/* Makes a plan of a simplified graph. `object`: the plan keeps references to values and states. */
-neap_status np_plan_build(np_graph *g, bool object, neap_plan **out);
+/* Plans a gathered graph. `object`: the plan keeps references to values and states. `wish`: a budget for
+ * arena and results where the options have none; if nothing meets it, the plan is the least; 0: none. */
+neap_status np_plan_build(np_graph *g, bool object, uint64_t wish, neap_plan **out);
 void np_plan_destroy(neap_plan *p);
 
 /* Offsets for blocks with lifetimes; returns the arena's bytes. Blocks that share another's place

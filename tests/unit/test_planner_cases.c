@@ -618,6 +618,37 @@ static void test_part_beside_what_it_reads(void **state)
         part_beside_what_it_reads(i & 1, i >> 1);
 }
 
+/* Without a budget in the options it is what the context's limit leaves: between the least peak and
+ * the usual one, with room for the plan, the block still runs, and to the same numbers. */
+static void test_limit_is_a_budget(void **state)
+{
+    (void)state;
+    uint64_t peak[2];
+    for (int low = 0; low < 2; low++) {
+        neap_context *ctx = open_context(0, 2);
+        neap_plan_options o = NEAP_PLAN_OPTIONS_INIT;
+        neap_plan_info info = NEAP_PLAN_INFO_INIT;
+        neap_plan *plan;
+        o.without = low ? NEAP_PLAN_LOW_MEMORY : 0;
+        assert_int_equal(neap_context_plan_options(ctx, &o), NEAP_OK);
+        neap_array *y = transformer_block();
+        assert_int_equal(neap_plan_make(ctx, 1, &y, 0, NULL, &plan), NEAP_OK);
+        neap_plan_describe(plan, &info);
+        peak[low] = info.peak_bytes;
+        neap_plan_free(plan);
+        close_context(ctx);
+    }
+    assert_true(peak[1] + MIB < peak[0]);
+    neap_context *ctx = open_context(0, 2);
+    neap_array *y = transformer_block();
+    neap_context_trim(ctx);
+    assert_int_equal(neap_context_set_limit(ctx, held(ctx) + peak[1] + MIB), NEAP_OK);
+    if (neap_eval(y) != NEAP_OK)
+        fail_msg("%s", neap_context_error(ctx));
+    assert_golden(y, TIME * MODEL, golden_block, 5e-6);
+    close_context(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -628,6 +659,7 @@ int main(void)
         cmocka_unit_test(test_transformer_block),
         cmocka_unit_test(test_no_circle_of_groups),
         cmocka_unit_test(test_half_is_not_the_whole),
-        cmocka_unit_test(test_part_beside_what_it_reads)};
+        cmocka_unit_test(test_part_beside_what_it_reads),
+        cmocka_unit_test(test_limit_is_a_budget)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
