@@ -210,7 +210,7 @@ static void test_fit(void **state)
 
 enum { MOST_ALLOCATIONS = 20000 };
 
-/* Everything from opening on, the n-th allocation failing. false: none failed. */
+/* Everything from opening on, the n-th allocation failing. false: none failed. Fitting is in some. */
 static bool everything(const program_case *c, int64_t n, int64_t threshold)
 {
     neap_context *ctx = NULL;
@@ -219,6 +219,8 @@ static bool everything(const program_case *c, int64_t n, int64_t threshold)
     neap_handle *h = NULL;
     o.threads = 1;
     assert_int_equal(neap_context_new(&o, &ctx), NEAP_OK);
+    const bool fitted = !strcmp(c->name, "two_inputs") || !strcmp(c->name, "state_updates") ||
+                        !strcmp(c->name, "scan_carry_before");
     uint64_t before = active_bytes(ctx);
     ctx->ledger.fail_countdown = n;
     neap_status status = open_program(ctx, c->name, &p);
@@ -237,7 +239,7 @@ static bool everything(const program_case *c, int64_t n, int64_t threshold)
             continue;
         status = neap_handle_plan(h, call->n_in, call->in, &plan, NULL, NULL);
         planned_call what = {h, call};
-        if (status == NEAP_OK && k == 0)
+        if (status == NEAP_OK && k == 0 && fitted)
             status = neap_handle_fit(h, 0, plan_call, &what, &plan);
         if (status == NEAP_OK)
             status = neap_handle_execute(h, call->n_in, call->in, call->n_out, out);
