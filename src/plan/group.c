@@ -10,7 +10,7 @@
 
 enum {
     CHAIN_TILE_BYTES = 32 << 10, /* of all that a chain touches: the first cache */
-    TILE_BYTES = 64 << 10,      /* of other groups: the second */
+    TILE_BYTES = 48 << 10,      /* of other groups: the second */
     INNER_ELEMENTS = 4096,       /* a row longer than this is cut along one more axis, if it can be */
     LEAST_PRODUCT_ROWS = 64,     /* a product packs its weights again for each tile */
     FAR_BYTES = 8 << 20          /* results beyond this are not in a cache when they are read again */
@@ -239,18 +239,21 @@ static uint64_t place_tiles(group_layout *l, int64_t block)
     return place_by_size(l);
 }
 
-/* Bytes that one index of the last axis moves through: tiles and what lies outside, each array once. */
+/* Bytes that one index of the last axis moves through: tiles and what lies outside, each array once;
+ * -1: no memory. */
 static int64_t row_bytes(group_layout *l, uint64_t tiles)
 {
     const np_builder *b = l->b;
     int64_t bytes = (int64_t)tiles;
+    bool *seen = np_work_take(&l->b->step_work, b->n_operands);
+    if (!seen)
+        return -1;
+    memset(seen, 0, b->n_operands);
     for (uint32_t k = l->first_slot; k < b->n_slots; k++) {
         const np_cut *s = &b->slots[k];
-        bool seen = s->in_tile || s->cut[l->group.n_axes - 1] < 0;
-        for (uint32_t i = l->first_slot; i < k && !seen && k - l->first_slot < 512; i++)
-            seen = b->slots[i].operand == s->operand;
-        if (seen)
+        if (s->in_tile || s->cut[l->group.n_axes - 1] < 0 || seen[s->operand])
             continue;
+        seen[s->operand] = true;
         const np_operand *o = slot_operand(l, s);
         int64_t size = elements(o) * np_element_bytes((neap_dtype)o->dtype);
         for (int j = 0; j < l->group.n_axes; j++)
@@ -281,7 +284,10 @@ static bool choose_block(group_layout *l, bool only_chains)
         if (tiles == UINT64_MAX)
             return false;
         int64_t lanes = np_pool_lanes(l->b->ctx->pool);
-        int64_t room = (only_chains ? CHAIN_TILE_BYTES : TILE_BYTES) / (row_bytes(l, tiles) + 1);
+        const int64_t row = row_bytes(l, tiles);
+        if (row < 0)
+            return false;
+        const int64_t room = (only_chains ? CHAIN_TILE_BYTES : TILE_BYTES) / (row + 1);
         block = clamp(room, 1, extent * outer / (4 * lanes));
         if (l->products && block < LEAST_PRODUCT_ROWS)
             block = LEAST_PRODUCT_ROWS;
