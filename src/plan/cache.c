@@ -1,5 +1,6 @@
-/* cache.c - plans of free-form evaluations by the structure of their graphs: ops, attributes,
- * shapes, wiring. Least recently used first out, under a cap of bytes. And how a context plans. */
+/* cache.c - plans of free-form evaluations by the structure of their graphs: ops, attributes, shapes,
+ * wiring; and by how they were planned, which an ancestor of the context may change. Least recently
+ * used first out, under a cap of bytes. And how a context plans. */
 #include <string.h>
 
 #include "base/versioned.h"
@@ -137,7 +138,9 @@ neap_status np_plan_key_make(const np_graph *g, np_plan_key *k)
     *k = (np_plan_key){0};
     if (g->has_params || g->n > MAX_CACHED_NODES)
         return NEAP_OK;
-    bool ok = true;
+    const neap_plan_options o = np_plan_options_of(g->ctx);
+    const uint64_t how[] = {o.without, (uint64_t)o.max_fusion_size, o.budget};
+    bool ok = put(g, k, how, sizeof how);
     for (uint32_t e = 0; ok && e < g->n; e++)
         ok = put_entry(g, k, e);
     for (int r = 0; ok && r < g->n_roots; r++)

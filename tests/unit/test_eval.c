@@ -262,6 +262,33 @@ static void test_cache_serves_equal_graphs(void **state)
     close_context(ctx);
 }
 
+/* A child plans as its parent says from then on, also what it has planned before. */
+static void test_cache_after_other_options(void **state)
+{
+    (void)state;
+    neap_context *parent = open_context(0, 1), *child;
+    neap_context_options o = NEAP_CONTEXT_OPTIONS_INIT;
+    o.threads = 1;
+    assert_int_equal(neap_context_new_child(parent, &o, &child), NEAP_OK);
+    for (uint64_t plans = 1; plans <= 3; plans++) {
+        neap_plan_options how = NEAP_PLAN_OPTIONS_INIT;
+        how.without = plans == 2 ? NEAP_PLAN_NO_FUSION : 0;
+        how.max_fusion_size = plans == 3 ? 2 : 64;
+        assert_int_equal(neap_context_plan_options(parent, &how), NEAP_OK);
+        for (int i = 0; i < 2; i++) {
+            neap_scope_push(child);
+            assert_int_equal(neap_eval(neap_square(vec(2, (const float[]){2, 3}))), NEAP_OK);
+            neap_scope_pop(child);
+        }
+        neap_eval_stats st = NEAP_EVAL_STATS_INIT;
+        neap_context_eval_stats(child, &st);
+        assert_int_equal(st.plans, plans);
+        assert_int_equal(st.plan_cache_hits, plans);
+    }
+    neap_context_free(child);
+    close_context(parent);
+}
+
 /* x*x*…: every step may overwrite its input, so the arena holds one array however long the chain.
  */
 static void test_chain_runs_in_place(void **state)
@@ -438,6 +465,7 @@ int main(void)
         cmocka_unit_test(test_failed_evaluation),
         cmocka_unit_test(test_plan_with_parameters),
         cmocka_unit_test(test_cache_serves_equal_graphs),
+        cmocka_unit_test(test_cache_after_other_options),
         cmocka_unit_test(test_chain_runs_in_place),
         cmocka_unit_test(test_long_chain_in_a_budget),
         cmocka_unit_test(test_refusal_names_the_least),
