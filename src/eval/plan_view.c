@@ -94,7 +94,8 @@ static size_t collect(const neap_plan *p, shown *to)
         for (uint32_t k = 0; k < count_made(p, s); k++) {
             const made m = made_by(p, s, k);
             n += collect_block(p, i, k, m.block, to + n);
-            if (m.block == NP_NONE && m.out->kind == NP_IN_OUTPUT && m.out->storage_bytes > 0)
+            if (m.block == NP_NONE && m.out->kind == NP_IN_OUTPUT && m.out->storage_bytes > 0 &&
+                !np_is_part(m.out)) /* what is joined is shown as a whole */
                 to[n++] = (shown){i, p->n_steps - 1, i, k, NP_NONE, true};
         }
         n += collect_block(p, i, 0, s->scratch, to + n);

@@ -92,6 +92,14 @@ typedef struct np_plan_operand {
     uint64_t storage_bytes;
 } np_plan_operand;
 
+/* Is the value only a part of its storage? Others write the rest. A part lies elsewhere than an array of
+ * the storage's bytes does, element by element, even where both begin together. */
+static inline bool np_is_part(const np_plan_operand *o)
+{
+    return (uint64_t)(np_size(o->operand.rank, o->operand.shape) *
+                      np_element_bytes((neap_dtype)o->operand.dtype)) != o->storage_bytes;
+}
+
 /* ---- blocks ------------------------------------------------------------------------------------ */
 
 typedef struct np_block {

@@ -1,20 +1,12 @@
 /* take_over.c - a result that may lie where an input ends: the step writes over what it reads. */
 #include "plan/emit.h"
 
-/* Is the value only a part of its storage? Others write the rest. A part lies elsewhere than an array of
- * the storage's bytes does, element by element, even where both begin together. */
-static bool is_part(const np_plan_operand *o)
-{
-    return (uint64_t)(np_size(o->operand.rank, o->operand.shape) *
-                      np_element_bytes((neap_dtype)o->operand.dtype)) != o->storage_bytes;
-}
-
 /* A part will not do even where the sizes agree: half of 16-bit floats takes as many bytes in 32 bits
  * as the whole. */
 static bool whole_block(const np_builder *b, const np_plan_operand *o, uint64_t bytes)
 {
     return o->kind == NP_IN_ARENA && o->offset == 0 && !o->shift && o->storage_bytes == bytes &&
-           !is_part(o) &&
+           !np_is_part(o) &&
            np_is_row_major(o->operand.rank, o->operand.shape, o->operand.strides) &&
            b->blocks[o->source].bytes >= bytes;
 }
@@ -40,7 +32,7 @@ static bool input_gives_way(const np_builder *b, const np_raw_step *s, uint32_t 
 {
     const uint64_t bytes = b->operands[s->out].storage_bytes;
     const np_plan_operand *o = &b->operands[b->inputs[s->first_input + i]];
-    if (i >= 32 || !(s->op->overwrites >> i & 1) || bytes == 0 || is_part(&b->operands[s->out]) ||
+    if (i >= 32 || !(s->op->overwrites >> i & 1) || bytes == 0 || np_is_part(&b->operands[s->out]) ||
         !whole_block(b, o, bytes))
         return false;
     *owner = b->blocks[o->source].owner;
@@ -106,7 +98,7 @@ static void take_over_in_group(np_builder *b, uint32_t index)
     for (uint32_t m = 0; m < g->n_members; m++) {
         const np_member *member = &b->members[g->first_member + m];
         const np_plan_operand *out = &b->operands[b->slots[member->first_slot].operand];
-        if (out->kind != NP_IN_ARENA || out->storage_bytes == 0 || is_part(out))
+        if (out->kind != NP_IN_ARENA || out->storage_bytes == 0 || np_is_part(out))
             continue;
         bool done = false;
         for (uint32_t k = 0; k <= m && !done; k++) {
@@ -145,7 +137,7 @@ bool np_may_end_in(const np_builder *b, uint32_t step, uint32_t owner, uint32_t 
         const np_cut *c = &b->slots[b->members[g->first_member + m].first_slot];
         const np_plan_operand *out = &b->operands[c->operand];
         if (out->kind == NP_IN_OUTPUT && out->source == output)
-            return !is_part(out) && may_overwrite(b, g, m, owner, bytes);
+            return !np_is_part(out) && may_overwrite(b, g, m, owner, bytes);
     }
     return false;
 }

@@ -176,6 +176,25 @@ static void test_lifetimes(void **state)
     finish(ctx, plan);
 }
 
+/* What is joined is one result, not its parts. */
+static void test_joined(void **state)
+{
+    (void)state;
+    neap_context *ctx = new_context(true);
+    neap_array *x = matrix("x"), *y = matrix("weight");
+    neap_array *parts[2] = {neap_matmul(x, y), neap_matmul(y, x)};
+    neap_array *root = neap_concat(2, parts, 0);
+    neap_array_set_name(root, "root");
+    neap_plan *plan = look(ctx, 1, &root);
+    size_t results = 0;
+    for (size_t i = 0; i < all.n; i++)
+        results += all.value[i].kind == NEAP_PLAN_RESULT;
+    assert_int_equal(all.steps, 3);
+    assert_int_equal(results, 1);
+    expect(0, "root", NEAP_PLAN_RESULT, 2, 2, 2 * MATRIX);
+    finish(ctx, plan);
+}
+
 /* exp overwrites its input: three values follow each other in one place. */
 static void test_in_place(void **state)
 {
@@ -307,7 +326,8 @@ static void test_stops_and_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lifetimes),        cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_lifetimes),        cmocka_unit_test(test_joined),
+        cmocka_unit_test(test_in_place),
         cmocka_unit_test(test_consistent),       cmocka_unit_test(test_group),
         cmocka_unit_test(test_streamed),         cmocka_unit_test(test_empty),
         cmocka_unit_test(test_stops_and_faults),
