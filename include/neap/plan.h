@@ -42,7 +42,7 @@ typedef struct neap_plan neap_plan;
 
 typedef struct neap_plan_event {
     neap_plan_event_kind kind;
-    const char *text;    /* "row streaming of steps 41-44 by 256 rows" */
+    const char *text;    /* "row streaming by 256 rows" */
     const char *a, *b;   /* names of the steps it is about, or "" */
     uint64_t peak_bytes; /* of a candidate: arena and results; else bytes by which the peak would rise */
     double seconds;      /* of a candidate: predicted from bytes moved and flops */
@@ -64,8 +64,8 @@ typedef struct neap_plan_options {
         .size = sizeof(neap_plan_options), .max_fusion_size = 64 \
     }
 
-/* For all plans that this context and its children make from now on; cached plans are dropped.
- * NULL: the defaults. */
+/* For all plans that this context and its children make from now on; plans cached
+ * before are not used under other options. NULL: the defaults. */
 NEAP_API neap_status neap_context_plan_options(neap_context *ctx, const neap_plan_options *options);
 
 /* ---- plans as objects -------------------------------------------------------------------------- */

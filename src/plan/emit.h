@@ -1,4 +1,7 @@
-/* emit.h - what makes steps one after the other: operands, blocks, groups. See build.c, group.c. */
+/* emit.h - what makes steps one after the other: operands, blocks, groups. See build.c, group.c.
+ *
+ * Operands and blocks are named by their index in the builder's tables, which move as they grow. What
+ * may fail returns false: no memory. */
 #ifndef NP_EMIT_H
 #define NP_EMIT_H
 
@@ -23,6 +26,7 @@ bool np_may_end_in(const np_builder *b, uint32_t step, uint32_t owner, uint32_t 
 
 /* ---- join.c ------------------------------------------------------------------------------------- */
 
+/* Fills in the builder's `join`, of its tasks. */
 bool np_find_joins(np_builder *b);
 /* Is the task's value made in the array that a step of its own joins? */
 bool np_joins(const np_builder *b, const np_todo *t);

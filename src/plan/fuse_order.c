@@ -41,7 +41,7 @@ void np_fusion_free(np_builder *b, np_fusion *o)
     *o = (np_fusion){0};
 }
 
-/* Does something outside the group read what task m makes? */
+/* Does something outside the group read what task m makes, or wait for it? Or nothing at all? */
 static bool escapes(np_fuser *f, uint32_t m, uint32_t group)
 {
     if (f->b->direct[f->b->tasks[m].entry] != NP_NONE || f->b->out_first[m] == f->b->out_first[m + 1])

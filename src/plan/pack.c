@@ -192,9 +192,6 @@ neap_plan *np_pack(np_builder *b, bool object, int64_t merged)
     lay_out(b, p, &c);
     p->n_groups = b->n_groups;
     p->n_members = b->n_members;
-    p->n_slots = b->n_slots;
-    p->n_chain_ops = b->n_chain_ops;
-    p->n_chain_places = b->n_chain_places;
     p->n_steps = b->n_steps;
     p->n_operands = b->n_operands;
     p->n_blocks = b->n_blocks;

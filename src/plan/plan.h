@@ -3,11 +3,15 @@
  *
  *   gather    every array that the roots reach, in program order        gather.c
  *   simplify  equal computations become one                             simplify.c
- *   build     steps, operands, lifetimes, take-overs, hazards           build.c
+ *   tasks     what there is to do, what waits for what, hazards         tasks.c
+ *   fuse      tasks that become one step                                fuse.c, fuse_order.c, group.c
+ *   build     steps, operands, lifetimes                                build.c, take_over.c, join.c
  *   host      values that lie in a result's block until it is made      host.c
  *   place     lifetimes to offsets                                      place.c
+ *   order     of steps, so that less is alive                           reorder.c, order.h
  *   again     cheap values made a second time, if memory is needed      recompute.c, again.c
- *   cache     plans by structure                                        cache.c */
+ *   choose    whole plans of all that, one of which is packed           choose.c, cost.c, pack.c
+ *   cache     plans by structure and options                            cache.c */
 #ifndef NP_PLAN_H
 #define NP_PLAN_H
 
@@ -194,7 +198,7 @@ struct neap_plan {
     np_cut *slots;
     np_chain_op *chain_ops;
     np_chain_source *chain_places;
-    uint32_t n_groups, n_members, n_slots, n_chain_ops, n_chain_places;
+    uint32_t n_groups, n_members;
     uint32_t n_steps, n_operands, n_blocks, n_dynamic, n_values, n_states, n_outputs, n_params;
     uint32_t *dynamic;   /* operands to set anew at each run */
     neap_array **values; /* retained by plan objects; rebound by cached plans */
