@@ -303,6 +303,7 @@ bool np_builder_emit(np_builder *b, const np_fusion *fusion)
             return false;
     }
     np_take_over(b);
+    b->fusion = NULL;
     return true;
 }
 

@@ -32,7 +32,9 @@ typedef struct chooser {
     np_again_set best_again;
     const char *again_text; /* of the candidate to which it is added */
     uint32_t best_at, n;
-    bool have_best, least_known, frozen; /* frozen: candidates are only told of */
+    bool have_best, least_known;
+    bool frozen; /* candidates are only told of */
+    bool dear;   /* what costs no time does not fit: of what fits the fastest is wanted */
     candidate all[MOST_CANDIDATES];
 } chooser;
 
@@ -72,9 +74,9 @@ static bool fits(const chooser *c, const candidate *k)
 
 static bool better(const chooser *c, const candidate *k, const candidate *than)
 {
-    if (fits(c, k) != fits(c, than))
+    if (c->dear && fits(c, k) != fits(c, than))
         return fits(c, k);
-    if (fits(c, k) && k->seconds != than->seconds)
+    if (c->dear && fits(c, k) && k->seconds != than->seconds)
         return k->seconds < than->seconds;
     return k->arena < than->arena || (k->arena == than->arena && k->seconds <= than->seconds);
 }
@@ -324,6 +326,7 @@ static bool choose(chooser *c)
     bool needed = c->options.without & NEAP_PLAN_LOW_MEMORY ||
                   (ok && c->budget != UINT64_MAX && !fits(c, &c->all[c->best_at]));
     c->frozen = !needed;
+    c->dear = needed && !(c->options.without & NEAP_PLAN_LOW_MEMORY);
     c->least_known = needed || c->options.explain || c->options.budget;
     if (ok && c->least_known)
         ok = try_dear(c);

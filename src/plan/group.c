@@ -25,6 +25,7 @@ typedef struct group_layout {
     uint32_t first_slot;
     np_block *tiles; /* by member: lives from making to the last reader inside, in members */
     uint64_t *at;    /* by member: its tile's offset */
+    uint32_t *last_reader; /* by member: the last one that reads its result here */
     bool *in_register; /* by member: a chain hands its result on and never stores it */
     bool products;
 } group_layout;
@@ -70,7 +71,7 @@ static bool add_input_slots(group_layout *l, uint32_t m)
         if (!np_emit_input(b, t, i, in[i], &operand) || !add_slot(l, operand))
             return false;
         if (b->operands[operand].kind == NP_IN_TILE)
-            l->tiles[b->operands[operand].source].last = m;
+            l->last_reader[b->operands[operand].source] = m;
     }
     return true;
 }
@@ -108,7 +109,8 @@ static bool add_member(group_layout *l, uint32_t m)
     b->member_array[b->n_members] = a;
     b->members[b->n_members++] =
         (np_member){.op = a->op, .first_slot = slot, .n_in = a->n_in};
-    l->tiles[m] = (np_block){.first = m, .last = m, .owner = m};
+    l->tiles[m] = (np_block){.first = m, .owner = m};
+    l->last_reader[m] = m;
     l->products |= a->op == &np_op_matmul || a->op == &np_op_addmm;
     return add_slot(l, 0) && add_input_slots(l, m) && add_result(l, m, slot);
 }
@@ -188,6 +190,8 @@ static void take_over_tile(group_layout *l, uint32_t m)
             uses += s[1 + k].in_tile && l->tiles[b->operands[s[1 + k].operand].source].owner == owner;
         if (uses != 1 || l->tiles[owner].last != m || o->offset != 0 ||
             l->tiles[owner].bytes != l->tiles[m].bytes || o->operand.rank != out->rank ||
+            np_element_bytes((neap_dtype)o->operand.dtype) !=
+                np_element_bytes((neap_dtype)out->dtype) ||
             memcmp(o->operand.strides, out->strides, out->rank * sizeof out->strides[0]) != 0 ||
             memcmp(o->operand.shape, out->shape, out->rank * sizeof out->shape[0]) != 0)
             continue;
@@ -233,6 +237,7 @@ static uint64_t place_tiles(group_layout *l, int64_t block)
         l->tiles[m].bytes = s->in_tile && !l->in_register[m] ? (bytes + 63) & ~(uint64_t)63 : 0;
         l->at[m] = 0;
         l->tiles[m].owner = m;
+        l->tiles[m].last = l->last_reader[m];
     }
     for (uint32_t m = 0; m < l->n; m++)
         take_over_tile(l, m);
@@ -615,9 +620,10 @@ bool np_emit_group(np_builder *b, const np_fusion *fusion, uint32_t g)
     l.group.first_member = b->n_members;
     l.group.n_members = l.n;
     l.group.streamed = l.shape.heavy;
-    l.tiles = np_work_take(&b->tile_work, l.n * (sizeof *l.tiles + sizeof *l.at + 1));
+    l.tiles = np_work_take(&b->tile_work, l.n * (sizeof *l.tiles + sizeof *l.at + sizeof *l.last_reader + 1));
     l.at = l.tiles ? (uint64_t *)(void *)(l.tiles + l.n) : NULL;
-    l.in_register = l.at ? memset(l.at + l.n, 0, l.n) : NULL;
+    l.last_reader = l.at ? (uint32_t *)(void *)(l.at + l.n) : NULL;
+    l.in_register = l.at ? memset(l.last_reader + l.n, 0, l.n) : NULL;
     bool ok = l.tiles && lay_out(&l);
     if (!ok)
         return false;

@@ -254,6 +254,7 @@ static void keep_if_better(np_ordering *w, np_order_result *out, const char *nam
 
 neap_status np_order_find(neap_context *ctx, const np_order_graph *g, np_order_result *out)
 {
+    const neap_status before = ctx->status;
     np_ordering w;
     if (!np_ordering_make(&w, ctx, g))
         return NEAP_ENOMEM;
@@ -276,5 +277,5 @@ neap_status np_order_find(neap_context *ctx, const np_order_graph *g, np_order_r
         memcpy(out->order, w.best, g->n_nodes * sizeof *out->order);
     out->peak = w.best_peak;
     np_ordering_free(&w);
-    return ctx->status; /* a search that got no memory */
+    return before == NEAP_OK ? ctx->status : NEAP_OK; /* a search may have got no memory */
 }

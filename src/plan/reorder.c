@@ -149,6 +149,7 @@ bool np_reorder(np_builder *b, np_fusion *fusion, bool *changed)
         memcpy(fusion->order, r.position, r.n * sizeof *r.position);
         *changed = true;
     }
+    b->fusion = NULL;
     np_free(b->ctx, NEAP_MEM_GRAPH, r.memory, r.memory_bytes);
     return ok;
 }
