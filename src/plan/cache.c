@@ -8,6 +8,9 @@
 
 enum { MAX_CACHED_NODES = 4096 };
 
+/* All bits of neap_plan_options.without. */
+#define KNOWN_BITS (2u * NEAP_PLAN_BEST_EFFORT - 1)
+
 typedef struct np_cached {
     struct np_cached *next; /* most recently used first */
     np_plan_key key;
@@ -71,6 +74,9 @@ neap_status neap_context_plan_options(neap_context *ctx, const neap_plan_options
     neap_status status = np_take_options(ctx, "plan", options, &o, sizeof o);
     if (status != NEAP_OK)
         return status;
+    if (o.without & ~KNOWN_BITS)
+        return np_fail(ctx, NEAP_EINVAL, "without: %#x, expected bits of %#x", o.without,
+                       KNOWN_BITS);
     if (o.max_fusion_size < 1)
         return np_fail(ctx, NEAP_EINVAL, "max_fusion_size: %d, expected 1 or more", o.max_fusion_size);
     np_plan_cache *cache = cache_of(ctx);

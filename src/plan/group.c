@@ -201,28 +201,36 @@ static void take_over_tile(group_layout *l, uint32_t m)
     }
 }
 
-/* Tiles of one size after those of another, so that two that lie on each other do so element by
+/* Tiles of one kind: as many bytes in elements of one size. 0: no tile. */
+static uint64_t kind_of_tile(const group_layout *l, uint32_t m)
+{
+    const np_cut *s = &l->b->slots[l->b->members[l->group.first_member + m].first_slot];
+    const int64_t size = np_element_bytes((neap_dtype)slot_operand(l, s)->dtype);
+    return l->tiles[m].bytes ? l->tiles[m].bytes << 4 | (uint64_t)size : 0;
+}
+
+/* Tiles of one kind after those of another, so that two that lie on each other do so element by
  * element: a chain has written part of one result while it still reads what another one was. */
-static uint64_t place_by_size(group_layout *l)
+static uint64_t place_by_kind(group_layout *l)
 {
     uint64_t base = 0, last = 0;
     for (;;) {
-        uint64_t size = UINT64_MAX; /* the next larger one */
+        uint64_t kind = UINT64_MAX; /* the next one */
         for (uint32_t m = 0; m < l->n; m++)
-            if (l->tiles[m].bytes > last && l->tiles[m].bytes < size)
-                size = l->tiles[m].bytes;
-        if (size == UINT64_MAX)
+            if (kind_of_tile(l, m) > last && kind_of_tile(l, m) < kind)
+                kind = kind_of_tile(l, m);
+        if (kind == UINT64_MAX)
             return base;
         for (uint32_t m = 0; m < l->n; m++)
-            l->tiles[m].hosted = l->tiles[m].bytes != size;
+            l->tiles[m].hosted = kind_of_tile(l, m) != kind;
         uint64_t bytes = np_place(&l->b->place_work, l->tiles, l->n);
         if (bytes == UINT64_MAX)
             return bytes;
         for (uint32_t m = 0; m < l->n; m++)
-            if (l->tiles[m].bytes == size)
+            if (kind_of_tile(l, m) == kind)
                 l->at[m] = base + l->tiles[m].offset;
         base += bytes;
-        last = size;
+        last = kind;
     }
 }
 
@@ -241,7 +249,7 @@ static uint64_t place_tiles(group_layout *l, int64_t block)
     }
     for (uint32_t m = 0; m < l->n; m++)
         take_over_tile(l, m);
-    return place_by_size(l);
+    return place_by_kind(l);
 }
 
 /* Bytes that one index of the last axis moves through: tiles and what lies outside, each array once;

@@ -122,7 +122,7 @@ bool np_may_end_in(const np_builder *b, uint32_t step, uint32_t owner, uint32_t 
 {
     const np_raw_step *s = &b->steps[step];
     const uint64_t bytes = b->output_bytes[output];
-    if (b->blocks[owner].bytes != ((bytes + 63) & ~(uint64_t)63))
+    if (b->blocks[owner].bytes != ((bytes + 63) & ~(uint64_t)63) || b->blocks[owner].first >= step)
         return false;
     if (s->group == NP_NONE) {
         const np_plan_operand *out = &b->operands[s->out];
