@@ -24,6 +24,7 @@ typedef struct program_text {
     int64_t context;
     feed feeds[CALLS];
     int n_feeds;
+    bool planning; /* the plan is told; nothing runs */
 } program_text;
 
 /* ---- before the program ------------------------------------------------------------------- */
@@ -156,9 +157,6 @@ static int choose_chunk(program_text *x)
     const cli_settings *s = x->p.settings;
     const int64_t longest = round_up((int64_t)x->t.ids.count);
     int status = plan_chunk(x, s->chunk ? s->chunk : CHUNK_STEP);
-    if (status == CLI_DONE)
-        status = cli_program_least(&x->p, x->n_feeds, plan_feed, x);
-    const uint64_t least = x->p.plan.least_bytes;
     if (status != CLI_DONE || s->chunk || (s->memory && x->p.plan.planned_peak_bytes > s->memory))
         return status;
     int64_t chunk = longest < CHUNK_DEFAULT ? longest : CHUNK_DEFAULT;
@@ -171,7 +169,27 @@ static int choose_chunk(program_text *x)
     }
     if (status == CLI_DONE && chunk == CHUNK_STEP && x->info.chunk > CHUNK_STEP)
         status = plan_chunk(x, CHUNK_STEP);
+    return status;
+}
+
+/* The least is that of the shortest chunk. Looking for it takes bytes that a run, which does not, never
+ * takes: so it comes last, and what was planned before is told. */
+static int find_least(program_text *x)
+{
+    const cli_plan_facts facts = x->p.plan;
+    const int64_t chunk = x->info.chunk;
+    const bool longer = !x->p.settings->chunk && chunk > CHUNK_STEP;
+    if (neap_context_set_limit(x->p.ctx, 0) != NEAP_OK) /* nothing will run */
+        return cli_context_failed(x->p.ctx);
+    int status = longer ? plan_chunk(x, CHUNK_STEP) : CLI_DONE;
+    if (status == CLI_DONE)
+        status = cli_program_least(&x->p, x->n_feeds, plan_feed, x);
+    const uint64_t least = x->p.plan.least_bytes;
+    if (status == CLI_DONE && longer)
+        status = plan_chunk(x, chunk);
+    x->p.plan = facts;
     x->p.plan.least_bytes = least;
+    x->p.stats.planned_peak_bytes = facts.planned_peak_bytes;
     return status;
 }
 
@@ -186,8 +204,10 @@ static int plan_all(program_text *x)
         return cli_task_no_room(&x->t, x->context);
     if (cli_task_sampler(&x->t) != CLI_DONE)
         return CLI_FAILED;
-    const int status = choose_chunk(x);
-    return status == CLI_DONE ? cli_program_limit(&x->p, x->n_feeds, plan_feed, x) : status;
+    int status = choose_chunk(x);
+    if (status == CLI_DONE)
+        status = cli_program_limit(&x->p, x->n_feeds, plan_feed, x);
+    return status == CLI_DONE && x->planning ? find_least(x) : status;
 }
 
 /* ---- the work ------------------------------------------------------------------------------- */
@@ -230,7 +250,8 @@ static int report(program_text *x)
 int cli_generate_program(const cli_settings *settings, cli_plan_data *picture)
 {
     const bool plan = picture != NULL;
-    program_text x = {.info = NEAP_DECODER_INFO_INIT,
+    program_text x = {.planning = plan,
+                      .info = NEAP_DECODER_INFO_INIT,
                       .t = {.settings = settings, .info = NEAP_MODEL_INFO_INIT}};
     cli_stats_begin(&x.t.stats);
     int status = check_settings(settings, plan);
