@@ -516,15 +516,37 @@ static void merge_sideways(np_fuser *f)
 
 /* ---- all of it --------------------------------------------------------------------------------- */
 
+/* Bytes of the task's value in the arena. */
+static uint64_t bytes_of(const np_builder *b, uint32_t t)
+{
+    const np_todo *task = &b->tasks[t];
+    bool kept = task->root != NP_NONE ||
+                (task->phase == NP_RUN && b->direct[task->entry] != NP_NONE);
+    bool effect = np_task_op(b, task)->flags & NP_OP_EFFECT;
+    return kept || effect ? 0
+                          : (neap_array_bytes(b->g->entries[task->entry].array) + 63) & ~(uint64_t)63;
+}
+
+/* Values that no machine can hold would overflow the timeline. */
+static bool countable(const np_builder *b)
+{
+    const uint64_t most = (uint64_t)1 << 62;
+    uint64_t sum = 0;
+    for (uint32_t t = 0; t < b->n_tasks; t++) {
+        if (bytes_of(b, t) > most - sum) {
+            np_fail(b->ctx, NEAP_ENOMEM, "intermediate values of more than 2^62 bytes");
+            return false;
+        }
+        sum += bytes_of(b, t);
+    }
+    return true;
+}
+
 static void start_lives(np_fuser *f)
 {
     const np_builder *b = f->b;
     for (uint32_t t = 0; t < b->n_tasks; t++) {
-        const np_todo *task = &b->tasks[t];
-        const neap_array *a = b->g->entries[task->entry].array;
-        bool kept = task->root != NP_NONE || (task->phase == NP_RUN && b->direct[task->entry] != NP_NONE);
-        bool effect = np_task_op(b, task)->flags & NP_OP_EFFECT;
-        f->bytes[t] = kept || effect ? 0 : (neap_array_bytes(a) + 63) & ~(uint64_t)63;
+        f->bytes[t] = bytes_of(b, t);
         f->parent[t] = f->first[t] = f->last[t] = f->birth[t] = f->death[t] = f->reach[t] = t;
         f->next[t] = NP_NONE;
         f->count[t] = f->size[t] = 1;
@@ -601,7 +623,7 @@ void np_fuser_allow_all(np_fuser *f)
 bool np_fuser_start(np_fuser *f, np_builder *b, const neap_plan_options *options)
 {
     *f = (np_fuser){.b = b, .options = options};
-    if (!take_tables(f))
+    if (!countable(b) || !take_tables(f))
         return false;
     np_fuser_reset(f);
     return true;
