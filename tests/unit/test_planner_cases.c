@@ -587,6 +587,58 @@ static void test_half_is_not_the_whole(void **state)
     close_context(ctx);
 }
 
+/* Rows of eight, set at run time, in 16 and 32 bits: their tiles are both less than 64 bytes, and still do
+ * not lie on each other. |-x| + f with whole numbers, which both types hold. */
+static void test_tiles_of_short_rows(void **state)
+{
+    (void)state;
+    enum { ROWS = 2325, COLUMNS = 8 };
+    static float x[ROWS * COLUMNS], f[ROWS * COLUMNS];
+    const int64_t shape[2] = {ROWS, COLUMNS}, columns = COLUMNS;
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        x[i] = (float)(i % 37 - 18);
+        f[i] = (float)(i % 11) + 0.5f;
+    }
+    neap_context *ctx = open_context(0, 1);
+    neap_param *p;
+    neap_plan *plan;
+    assert_int_equal(neap_param_new(ctx, "columns", COLUMNS, &p), NEAP_OK);
+    neap_array *a = neap_cast(neap_array_over(NEAP_F32, 2, shape, x, NULL, NULL), NEAP_F16);
+    neap_array *b = neap_array_over(NEAP_F32, 2, shape, f, NULL, NULL);
+    assert_int_equal(neap_eval(a), NEAP_OK);
+    neap_array *y = neap_abs(neap_neg(neap_limit(a, 1, p)));
+    y = neap_add(neap_cast(y, NEAP_F32), neap_limit(b, 1, p));
+    assert_int_equal(neap_plan_make(ctx, 1, &y, 1, &p, &plan), NEAP_OK);
+    assert_int_equal(neap_plan_run(plan, &columns), NEAP_OK);
+    const float *got = neap_array_data(neap_plan_output(plan, 0));
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        assert_true(got[i] == fabsf(x[i]) + f[i]);
+    neap_plan_free(plan);
+    neap_param_free(p);
+    close_context(ctx);
+}
+
+/* A value that only has to be there before another one is made in the same step as a result: it does not
+ * lie in the result. cos 0 is 1, sin(tanh 0) is 0. */
+static void test_begun_in_the_step_of_a_result(void **state)
+{
+    (void)state;
+    const int64_t n = 16000;
+    neap_context *ctx = open_context(0, 1);
+    neap_plan *plan;
+    neap_array *x = neap_array_zeros(NEAP_F32, 1, &n);
+    neap_array *sum = neap_sum(neap_depends(neap_exp(x), neap_sin(neap_tanh(x))), 0, 0);
+    neap_array *roots[2] = {sum, neap_cos(x)};
+    assert_int_equal(neap_plan_make(ctx, 2, roots, 0, NULL, &plan), NEAP_OK);
+    assert_int_equal(neap_plan_run(plan, NULL), NEAP_OK);
+    const float *cosines = neap_array_data(neap_plan_output(plan, 1));
+    for (int i = 0; i < n; i++)
+        assert_true(cosines[i] == 1.0f);
+    assert_true(*(const float *)neap_array_data(neap_plan_output(plan, 0)) == (float)n);
+    neap_plan_free(plan);
+    close_context(ctx);
+}
+
 /* What a part of a 16-bit result is made of has, in 32 bits, the bytes of the whole result, but cannot lie
  * in it until the part is made: element i of the part is not where element i of the other is. */
 static void part_beside_what_it_reads(int place, bool fused)
@@ -659,6 +711,8 @@ int main(void)
         cmocka_unit_test(test_transformer_block),
         cmocka_unit_test(test_no_circle_of_groups),
         cmocka_unit_test(test_half_is_not_the_whole),
+        cmocka_unit_test(test_tiles_of_short_rows),
+        cmocka_unit_test(test_begun_in_the_step_of_a_result),
         cmocka_unit_test(test_part_beside_what_it_reads),
         cmocka_unit_test(test_limit_is_a_budget)};
     return cmocka_run_group_tests(tests, NULL, NULL);
