@@ -50,20 +50,13 @@ typedef struct maker {
     uint32_t at;      /* the entry that is copied now */
 } maker;
 
-/* np_grow for workspace. `table`: the address of a pointer. */
-static bool grow(neap_context *ctx, void *table, size_t *capacity, size_t n, size_t size)
-{
-    size_t least = NP_WORKSPACE_LEAST / size + 1;
-    return np_grow(ctx, NEAP_MEM_GRAPH, table, capacity, n > least ? n : least, size);
-}
-
 static bool add_entry(maker *m, neap_array *a, uint32_t origin, uint32_t canonical, uint32_t *out)
 {
     np_again_graph *to = m->to;
     np_graph *g = &to->g;
-    if (!grow(g->ctx, &g->entries, &g->capacity, g->n + 1, sizeof *g->entries) ||
-        !grow(g->ctx, &to->origin, &to->origin_capacity, g->n + 1, sizeof *to->origin) ||
-        !grow(g->ctx, &to->place, &to->place_capacity, g->n + 1, sizeof *to->place))
+    if (!np_workspace_grow(g->ctx, &g->entries, &g->capacity, g->n + 1, sizeof *g->entries) ||
+        !np_workspace_grow(g->ctx, &to->origin, &to->origin_capacity, g->n + 1, sizeof *to->origin) ||
+        !np_workspace_grow(g->ctx, &to->place, &to->place_capacity, g->n + 1, sizeof *to->place))
         return false;
     *out = (uint32_t)g->n++;
     g->entries[*out] = (np_entry){a, canonical == NP_NONE ? *out : canonical, NP_NONE, NP_NONE};

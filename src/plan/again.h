@@ -64,8 +64,9 @@ bool np_recompute_search(const np_recompute *r);
 /* The arena of a fusion's plan, unrounded; the builder then holds its steps. UINT64_MAX: no memory, or
  * not addressable. */
 uint64_t np_fusion_arena(np_builder *b, const np_fusion *fusion);
-/* Bars groups that are part of it where more than `limit` bytes are alive: those that run there, or if
- * there is none those whose values are. false: no memory. */
-bool np_bar_groups(np_fuser *f, const np_fusion *fusion, uint64_t limit, bool *barred);
+/* Fuses as the way says, in program order; groups that raise the arena above `limit` are split again and
+ * the rest tried once more, `rounds` in all. The builder holds the steps. false: no memory. */
+bool np_fuse_way(np_fuser *f, const np_way *way, uint64_t limit, np_fusion *out, uint64_t *arena,
+                 int *rounds);
 
 #endif

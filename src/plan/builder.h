@@ -90,11 +90,9 @@ typedef struct np_builder {
     uint64_t *output_bytes;
 } np_builder;
 
-/* np_grow for workspace. `table`: the address of a pointer. */
 static inline bool np_builder_grow(np_builder *b, void *table, size_t *capacity, size_t n, size_t size)
 {
-    size_t least = NP_WORKSPACE_LEAST / size + 1;
-    return np_grow(b->ctx, NEAP_MEM_GRAPH, table, capacity, n > least ? n : least, size);
+    return np_workspace_grow(b->ctx, table, capacity, n, size);
 }
 
 /* ---- tasks.c ------------------------------------------------------------------------------------ */

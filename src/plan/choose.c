@@ -122,7 +122,7 @@ static bool holds_too_much(const np_builder *b, uint32_t step, const int64_t *ov
     return over[step + 1] > over[step];
 }
 
-bool np_bar_groups(np_fuser *f, const np_fusion *fusion, uint64_t limit, bool *barred)
+static bool bar_groups(np_fuser *f, const np_fusion *fusion, uint64_t limit, bool *barred)
 {
     np_builder *b = f->b;
     int64_t *over = np_work_take(&b->step_work, ((size_t)b->n_steps + 2) * sizeof *over), sum = 0;
@@ -173,34 +173,39 @@ static bool offer(chooser *c, np_fusion *fusion, uint64_t arena, const char *tex
     return true;
 }
 
-/* Fuses, and splits the groups again that raise the arena above `limit`. */
-static bool try_fusion(chooser *c, bool sideways, int64_t rows, uint64_t limit, const char *text)
+bool np_fuse_way(np_fuser *f, const np_way *way, uint64_t limit, np_fusion *out, uint64_t *arena,
+                 int *rounds)
 {
     bool barred = true;
-    c->way = (np_way){.fused = true, .sideways = sideways, .rows = rows, .limit = limit};
-    np_fuser_allow_all(&c->f);
-    for (int round = 0; barred; round++) {
-        np_fusion fusion;
-        np_fuser_reset(&c->f);
-        np_fuse(&c->f, sideways, rows > 0);
-        if (!np_fusion_take(&c->f, &fusion))
+    for (*rounds = 0; barred; ++*rounds) {
+        np_fuser_reset(f);
+        if (way->fused)
+            np_fuse(f, way->sideways, way->rows > 0);
+        if (!np_fusion_take(f, out))
             return false;
-        fusion.block_rows = rows;
-        uint64_t arena = np_fusion_arena(c->b, &fusion);
+        out->block_rows = way->rows;
+        *arena = np_fusion_arena(f->b, out);
         barred = false;
-        bool ok = arena != UINT64_MAX;
-        if (ok && pages(arena) > limit && round < MOST_REPAIRS)
-            ok = np_bar_groups(&c->f, &fusion, limit, &barred);
-        if (!ok || barred) {
-            np_fusion_free(c->b, &fusion);
-            if (!ok)
-                return false;
-            continue;
-        }
-        if (!offer(c, &fusion, arena, text))
+        bool ok = *arena != UINT64_MAX;
+        if (ok && way->fused && *arena > limit && *rounds < MOST_REPAIRS)
+            ok = bar_groups(f, out, limit, &barred);
+        if (!ok || barred)
+            np_fusion_free(f->b, out);
+        if (!ok)
             return false;
     }
     return true;
+}
+
+static bool try_fusion(chooser *c, bool sideways, int64_t rows, uint64_t limit, const char *text)
+{
+    np_fusion fusion;
+    uint64_t arena;
+    int rounds;
+    c->way = (np_way){.fused = true, .sideways = sideways, .rows = rows, .limit = limit};
+    np_fuser_allow_all(&c->f);
+    return np_fuse_way(&c->f, &c->way, limit, &fusion, &arena, &rounds) &&
+           offer(c, &fusion, arena, text);
 }
 
 static bool try_unfused(chooser *c)

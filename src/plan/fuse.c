@@ -528,16 +528,17 @@ static uint64_t bytes_of(const np_builder *b, uint32_t t)
 }
 
 /* Values that no machine can hold would overflow the timeline. */
-static bool countable(const np_builder *b)
+static bool count_bytes(np_fuser *f)
 {
     const uint64_t most = (uint64_t)1 << 62;
     uint64_t sum = 0;
-    for (uint32_t t = 0; t < b->n_tasks; t++) {
-        if (bytes_of(b, t) > most - sum) {
-            np_fail(b->ctx, NEAP_ENOMEM, "intermediate values of more than 2^62 bytes");
+    for (uint32_t t = 0; t < f->b->n_tasks; t++) {
+        f->bytes[t] = bytes_of(f->b, t);
+        if (f->bytes[t] > most - sum) {
+            np_fail(f->b->ctx, NEAP_ENOMEM, "intermediate values of more than 2^62 bytes");
             return false;
         }
-        sum += bytes_of(b, t);
+        sum += f->bytes[t];
     }
     return true;
 }
@@ -546,7 +547,6 @@ static void start_lives(np_fuser *f)
 {
     const np_builder *b = f->b;
     for (uint32_t t = 0; t < b->n_tasks; t++) {
-        f->bytes[t] = bytes_of(b, t);
         f->parent[t] = f->first[t] = f->last[t] = f->birth[t] = f->death[t] = f->reach[t] = t;
         f->next[t] = NP_NONE;
         f->count[t] = f->size[t] = 1;
@@ -623,8 +623,12 @@ void np_fuser_allow_all(np_fuser *f)
 bool np_fuser_start(np_fuser *f, np_builder *b, const neap_plan_options *options)
 {
     *f = (np_fuser){.b = b, .options = options};
-    if (!countable(b) || !take_tables(f))
+    if (!take_tables(f))
         return false;
+    if (!count_bytes(f)) {
+        np_fuser_free(f);
+        return false;
+    }
     np_fuser_reset(f);
     return true;
 }
@@ -633,6 +637,7 @@ void np_fuser_free(np_fuser *f)
 {
     if (f->tables)
         np_free(f->b->ctx, NEAP_MEM_GRAPH, f->tables, f->table_bytes);
+    f->tables = NULL;
 }
 
 void np_fuse(np_fuser *f, bool sideways, bool streams)

@@ -30,6 +30,14 @@ static inline size_t np_workspace(size_t bytes)
     return bytes > NP_WORKSPACE_LEAST ? bytes : NP_WORKSPACE_LEAST;
 }
 
+/* np_grow for workspace. `table`: the address of a pointer. */
+static inline bool np_workspace_grow(neap_context *ctx, void *table, size_t *capacity, size_t n,
+                                     size_t size)
+{
+    size_t least = NP_WORKSPACE_LEAST / size + 1;
+    return np_grow(ctx, NEAP_MEM_GRAPH, table, capacity, n > least ? n : least, size);
+}
+
 /* Workspace that is kept for the next one who needs some: one user at a time. */
 typedef struct np_work {
     neap_context *ctx;

@@ -14,7 +14,6 @@
 enum {
     MOST_ROUNDS = 64,
     MOST_FAILURES = 8, /* one after the other */
-    MOST_REPAIRS = 12,
     MOST_TASKS = 100000, /* planned in all rounds together */
     MOST_ANCESTORS = 8,  /* made again for one value */
     MOST_AT_ONCE = 32,
@@ -51,32 +50,6 @@ static void drop(attempt *a)
         np_builder_free(&a->b);
     np_again_graph_free(&a->graph);
     memset(a, 0, sizeof *a);
-}
-
-/* Groups as the way wants them, and their steps in program order. */
-static bool fuse(search *s, attempt *a, np_fuser *f, uint64_t limit)
-{
-    const np_way *way = &s->r->way;
-    bool barred = true;
-    for (int round = 0; barred; round++) {
-        np_fuser_reset(f);
-        if (way->fused)
-            np_fuse(f, way->sideways, way->rows > 0);
-        if (!np_fusion_take(f, &a->fusion))
-            return false;
-        a->fusion.block_rows = way->rows;
-        a->arena = np_fusion_arena(&a->b, &a->fusion);
-        s->tasks += a->b.n_tasks;
-        barred = false;
-        if (a->arena == UINT64_MAX)
-            return false;
-        if (way->fused && a->arena > limit && round < MOST_REPAIRS &&
-            !np_bar_groups(f, &a->fusion, limit, &barred))
-            return false;
-        if (barred)
-            np_fusion_free(&a->b, &a->fusion);
-    }
-    return true;
 }
 
 /* The steps in an order in which less is alive, if that helps. */
@@ -132,7 +105,9 @@ static bool plan(search *s, attempt *a, uint64_t limit)
     if (!np_builder_start(&a->b))
         return false;
     bool ok = np_fuser_start(&f, &a->b, &s->options);
-    ok = ok && fuse(s, a, &f, limit);
+    int rounds = 0;
+    ok = ok && np_fuse_way(&f, &s->r->way, limit, &a->fusion, &a->arena, &rounds);
+    s->tasks += (size_t)rounds * a->b.n_tasks;
     np_fuser_free(&f);
     return ok && reorder(s, a) && weigh(a);
 }
