@@ -7,6 +7,7 @@
 #define NP_ARRAY_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 
 #include "base/context.h"
 #include "neap/array.h"
@@ -57,6 +58,8 @@ struct neap_array {
     int8_t dynamic_dim; /* dimension whose extent at run time is extent->value; -1: none */
     bool packed;        /* quantised weights in the kernels' packed layout */
     bool done;          /* an effect that has run */
+    uint8_t attr_bytes;
+    uint8_t tail; /* words after the strides: none of a value's */
     uint32_t n_in;
     neap_context *ctx;
     const np_op *op;   /* NULL: a value, or a view (base set) */
@@ -67,16 +70,23 @@ struct neap_array {
     int64_t shift_scale;
     neap_param *extent;
     neap_state *state; /* of a state read, or the state that an effect writes */
-    uint64_t version;  /* a read: writes before it; a write: its own number, from 1 */
     neap_array *after; /* must have run before this node (effects in program order) */
     uint64_t sequence; /* program order within the process */
     neap_array *link;  /* next in the scope's list, or in a worklist while being released */
     char *name;
     neap_array **in; /* of a view: the view it was made from, if that waits for something */
-    neap_array *in_inline[NP_INLINE_INPUTS];
     int64_t shape[NEAP_MAX_RANK], strides[NEAP_MAX_RANK];
-    _Alignas(8) uint8_t attr[NP_ATTR_BYTES]; /* the op's own; unused bytes are zero */
+    /* Values end here: they are small, and in slabs of their own, which outlive a graph's nodes. */
+    uint64_t version; /* a read: writes before it; a write: its own number, from 1 */
+    uint8_t attr[];   /* the op's own, attr_bytes of them; then a few inputs */
 };
+_Static_assert(offsetof(struct neap_array, version) == 256, "a value fills a slot");
+
+/* What it takes; of an array in slabs. */
+static inline size_t np_array_bytes(const neap_array *a)
+{
+    return offsetof(neap_array, version) + a->tail * sizeof(uint64_t);
+}
 
 /* ---- what an op is -------------------------------------------------------------------------- */
 
@@ -150,7 +160,7 @@ static inline int np_op_part(const np_call *shapes, int dim, uint32_t input)
 
 /* The current context of the thread, or NULL (NEAP_ENOCONTEXT is then the thread's error). */
 neap_context *np_scope_context(void);
-/* A blank array of the current scope, one reference (the scope's). NULL: error stored. */
+/* A blank value of the current scope, one reference (the scope's). NULL: error stored. */
 neap_array *np_array_new(neap_context *ctx);
 /* A node: NULL if an input is NULL or infer refuses. attr may be NULL; strides become row-major. */
 neap_array *np_node(const np_op *op, uint32_t n_in, neap_array *const *in, const void *attr,

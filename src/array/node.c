@@ -1,5 +1,6 @@
 /* node.c - making, retaining and releasing arrays. Releasing walks a worklist: a chain of a hundred
  * thousand nodes must not need a deep stack. */
+#include <assert.h>
 #include <string.h>
 
 #include "array/array.h"
@@ -72,28 +73,57 @@ void np_buffer_release(np_buffer *b)
 
 /* ---- making --------------------------------------------------------------------------------- */
 
-neap_array *np_array_new(neap_context *ctx)
+static neap_array *new_array(neap_context *ctx, size_t tail)
 {
-    neap_array *a = np_calloc(ctx, NEAP_MEM_GRAPH, sizeof *a);
+    neap_array *a =
+        np_calloc(ctx, NEAP_MEM_GRAPH, offsetof(neap_array, version) + tail * sizeof(uint64_t));
     if (!a)
         return NULL;
     atomic_init(&a->refs, 1);
     a->ctx = ctx;
     a->dynamic_dim = -1;
-    a->in = a->in_inline;
+    a->tail = (uint8_t)tail;
     a->sequence = atomic_fetch_add_explicit(&sequence, 1, memory_order_relaxed);
     np_scope_add(ctx, a);
+    return a;
+}
+
+neap_array *np_array_new(neap_context *ctx)
+{
+    return new_array(ctx, 0);
+}
+
+static size_t words(size_t bytes)
+{
+    return (bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t);
+}
+
+/* Inputs in the array itself, after the attributes. */
+static neap_array **own_inputs(neap_array *a)
+{
+    return (neap_array **)(void *)(a->attr + words(a->attr_bytes) * sizeof(uint64_t));
+}
+
+/* A node or a view, with room for that many inputs if they are few. */
+static neap_array *new_node(neap_context *ctx, size_t attr_bytes, uint32_t n_in)
+{
+    assert(attr_bytes <= NP_ATTR_BYTES);
+    const size_t own = n_in > NP_INLINE_INPUTS ? 0 : n_in;
+    neap_array *a = new_array(ctx, 1 + words(attr_bytes) + own);
+    if (!a)
+        return NULL;
+    a->attr_bytes = (uint8_t)attr_bytes;
+    a->in = own_inputs(a);
     return a;
 }
 
 static bool set_inputs(neap_array *a, uint32_t n, neap_array *const *in)
 {
     if (n > NP_INLINE_INPUTS) {
-        a->in = np_alloc(a->ctx, NEAP_MEM_GRAPH, n * sizeof *a->in);
-        if (!a->in) {
-            a->in = a->in_inline;
+        neap_array **many = np_alloc(a->ctx, NEAP_MEM_GRAPH, n * sizeof *a->in);
+        if (!many)
             return false;
-        }
+        a->in = many;
     }
     for (uint32_t i = 0; i < n; i++)
         a->in[i] = neap_retain(in[i]);
@@ -110,7 +140,7 @@ neap_array *np_node(const np_op *op, uint32_t n_in, neap_array *const *in, const
     neap_context *ctx = np_scope_context();
     if (!ctx || ctx->status != NEAP_OK)
         return NULL;
-    neap_array *a = np_array_new(ctx);
+    neap_array *a = new_node(ctx, attr_bytes, n_in);
     if (!a)
         return NULL;
     a->op = op;
@@ -155,7 +185,7 @@ neap_array *np_view(neap_array *x, int rank, const int64_t *shape, const int64_t
                     int64_t offset)
 {
     neap_context *ctx = x ? np_scope_context() : NULL;
-    neap_array *a = ctx && ctx->status == NEAP_OK ? np_array_new(ctx) : NULL;
+    neap_array *a = ctx && ctx->status == NEAP_OK ? new_node(ctx, 0, 1) : NULL;
     if (!a)
         return NULL;
     a->base = neap_retain(np_storage(x));
@@ -167,7 +197,7 @@ neap_array *np_view(neap_array *x, int rank, const int64_t *shape, const int64_t
         memcpy(a->strides, strides, (size_t)rank * sizeof *strides);
     }
     if (x->base && (x->after || x->n_in)) { /* what x waits for, this view waits for too */
-        a->in_inline[0] = neap_retain(x);
+        a->in[0] = neap_retain(x);
         a->n_in = 1;
     }
     a->offset = x->offset + offset;
@@ -200,9 +230,9 @@ static void drop_inputs(neap_array *a, neap_array **worklist)
 {
     for (uint32_t i = 0; i < a->n_in; i++)
         drop(a->in[i], worklist);
-    if (a->in != a->in_inline)
+    if (a->n_in > NP_INLINE_INPUTS)
         np_free(a->ctx, NEAP_MEM_GRAPH, a->in, a->n_in * sizeof *a->in);
-    a->in = a->in_inline;
+    a->in = NULL;
     a->n_in = 0;
     drop(a->base, worklist);
     a->base = NULL;
@@ -221,7 +251,7 @@ static void drop_rest(neap_array *a)
         np_state_release(a->state);
     if (a->name)
         np_free_sized(a->ctx, NEAP_MEM_GRAPH, a->name);
-    np_free(a->ctx, NEAP_MEM_GRAPH, a, sizeof *a);
+    np_free(a->ctx, NEAP_MEM_GRAPH, a, np_array_bytes(a));
 }
 
 static void drain(neap_array *worklist)

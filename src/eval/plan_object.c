@@ -164,8 +164,19 @@ void neap_plan_free(neap_plan *p)
     np_plan_destroy(p);
 }
 
+/* Slabs that the graph's nodes have left make room for what a run takes, if it takes anything. */
+static void give_back(neap_plan *p)
+{
+    bool takes = np_arena_growth(p->ctx, p->info.arena_bytes) > 0;
+    for (uint32_t i = 0; i < p->n_outputs; i++)
+        takes |= !p->buffers[i]->data;
+    if (takes)
+        np_ledger_trim(&p->ctx->ledger);
+}
+
 neap_status neap_plan_reserve(neap_plan *p)
 {
+    give_back(p);
     for (uint32_t i = 0; i < p->n_outputs; i++)
         if (np_buffer_fill(p->buffers[i]) != NEAP_OK)
             return p->ctx->status;

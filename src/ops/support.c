@@ -16,8 +16,7 @@ neap_array *np_refuse(const char *op, uint32_t n, neap_array *const *in, neap_st
     if (!ctx)
         return NULL;
     np_op named = {.name = op};
-    neap_array out = {.ctx = ctx, .op = &named};
-    out.in = out.in_inline;
+    neap_array *named_in[NP_INLINE_INPUTS], out = {.ctx = ctx, .op = &named, .in = named_in};
     for (uint32_t i = 0; i < n && out.n_in < NP_INLINE_INPUTS; i++)
         if (in[i])
             out.in[out.n_in++] = in[i];

@@ -9,7 +9,7 @@
 
 /* ---- copies of arrays ---------------------------------------------------------------------------- */
 
-enum { CHUNK_BYTES = 32 << 10 };
+enum { CHUNK_BYTES = 8 << 10 };
 
 typedef struct np_array_chunk {
     struct np_array_chunk *next;
@@ -19,12 +19,12 @@ typedef struct np_array_chunk {
 static neap_array *copy_array(np_again_graph *to, const neap_array *a)
 {
     const size_t align = _Alignof(neap_array);
-    const size_t own = (sizeof(neap_array) + a->n_in * sizeof(neap_array *) + align - 1) / align * align;
+    const size_t own = (np_array_bytes(a) + a->n_in * sizeof(neap_array *) + align - 1) / align * align;
     const size_t head = (sizeof(np_array_chunk) + align - 1) / align * align;
     np_array_chunk *c = to->copies;
     if (!c || c->bytes - c->used < own) {
         size_t bytes = head + own > CHUNK_BYTES ? head + own : CHUNK_BYTES;
-        c = np_alloc(to->g.ctx, NEAP_MEM_GRAPH, bytes);
+        c = np_workspace_take(to->g.ctx, bytes);
         if (!c)
             return NULL;
         *c = (np_array_chunk){.next = to->copies, .bytes = bytes, .used = head};
@@ -32,8 +32,8 @@ static neap_array *copy_array(np_again_graph *to, const neap_array *a)
     }
     neap_array *copy = (neap_array *)(void *)((uint8_t *)c + c->used);
     c->used += own;
-    memcpy(copy, a, sizeof *copy);
-    copy->in = (neap_array **)(void *)(copy + 1);
+    memcpy(copy, a, np_array_bytes(a));
+    copy->in = (neap_array **)(void *)((uint8_t *)copy + np_array_bytes(a));
     if (a->n_in)
         memcpy(copy->in, a->in, a->n_in * sizeof *copy->in);
     return copy;
@@ -138,19 +138,19 @@ static bool add_all(maker *m, const np_again_set *set)
 
 bool np_again_graph_make(const np_graph *from, const np_again_set *set, np_again_graph *out)
 {
-    const size_t n = from->n, bytes = np_workspace(3 * n * sizeof(uint32_t));
+    const size_t n = from->n, bytes = 3 * n * sizeof(uint32_t);
     *out = (np_again_graph){.g = *from};
     out->g.entries = NULL;
     out->g.table = NULL;
     out->g.n = out->g.capacity = out->g.table_size = 0;
-    maker m = {.from = from, .to = out, .now = np_alloc(from->ctx, NEAP_MEM_GRAPH, bytes)};
+    maker m = {.from = from, .to = out, .now = np_workspace_take(from->ctx, bytes)};
     if (!m.now)
         return false;
     memset(m.now, 0xff, bytes);
     m.latest = m.now + n;
     m.view = m.latest + n;
     bool ok = add_all(&m, set);
-    np_free(from->ctx, NEAP_MEM_GRAPH, m.now, bytes);
+    np_workspace_free(from->ctx, m.now, bytes);
     return ok;
 }
 
@@ -170,10 +170,10 @@ void np_again_graph_free(np_again_graph *a)
     while (a->copies) {
         np_array_chunk *c = a->copies;
         a->copies = c->next;
-        np_free(ctx, NEAP_MEM_GRAPH, c, c->bytes);
+        np_workspace_free(ctx, c, c->bytes);
     }
-    np_free(ctx, NEAP_MEM_GRAPH, a->origin, a->origin_capacity * sizeof *a->origin);
-    np_free(ctx, NEAP_MEM_GRAPH, a->place, a->place_capacity * sizeof *a->place);
+    np_workspace_free(ctx, a->origin, a->origin_capacity * sizeof *a->origin);
+    np_workspace_free(ctx, a->place, a->place_capacity * sizeof *a->place);
     np_graph_free(&a->g);
     *a = (np_again_graph){0};
 }

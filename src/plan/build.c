@@ -254,8 +254,8 @@ static bool take_tables(np_builder *b)
 {
     size_t n = b->g->n ? b->g->n : 1, r = b->g->n_roots ? (size_t)b->g->n_roots : 1;
     neap_context *c = b->ctx;
-    b->direct = np_alloc(c, NEAP_MEM_GRAPH, np_workspace(n * (5 * sizeof(uint32_t) + sizeof(bool))));
-    b->output_bytes = np_alloc(c, NEAP_MEM_GRAPH, np_workspace(r * (sizeof(uint64_t) + 3 * sizeof(uint32_t))));
+    b->direct = np_workspace_take(c, n * (5 * sizeof(uint32_t) + sizeof(bool)));
+    b->output_bytes = np_workspace_take(c, r * (sizeof(uint64_t) + 3 * sizeof(uint32_t)));
     if (!b->direct || !b->output_bytes)
         return false;
     b->source = b->direct + n;
@@ -311,7 +311,7 @@ void np_builder_free(np_builder *b)
 {
     size_t n = b->g->n ? b->g->n : 1, r = b->g->n_roots ? (size_t)b->g->n_roots : 1;
     neap_context *c = b->ctx;
-#define FREE(field) np_free(c, NEAP_MEM_GRAPH, b->field, b->field##_capacity * sizeof *b->field)
+#define FREE(field) np_workspace_free(c, b->field, b->field##_capacity * sizeof *b->field)
     np_work_free(&b->place_work);
     np_work_free(&b->step_work);
     np_work_free(&b->tile_work);
@@ -333,8 +333,8 @@ void np_builder_free(np_builder *b)
     FREE(chain_ops);
     FREE(chain_places);
 #undef FREE
-    np_free(c, NEAP_MEM_GRAPH, b->out_first, b->edge_bytes);
-    np_free(c, NEAP_MEM_GRAPH, b->join, b->join_bytes);
-    np_free(c, NEAP_MEM_GRAPH, b->direct, np_workspace(n * (5 * sizeof(uint32_t) + sizeof(bool))));
-    np_free(c, NEAP_MEM_GRAPH, b->output_bytes, np_workspace(r * (sizeof(uint64_t) + 3 * sizeof(uint32_t))));
+    np_workspace_free(c, b->out_first, b->edge_bytes);
+    np_workspace_free(c, b->join, b->join_bytes);
+    np_workspace_free(c, b->direct, n * (5 * sizeof(uint32_t) + sizeof(bool)));
+    np_workspace_free(c, b->output_bytes, r * (sizeof(uint64_t) + 3 * sizeof(uint32_t)));
 }

@@ -92,7 +92,7 @@ neap_status neap_context_plan_options(neap_context *ctx, const neap_plan_options
 
 static bool put(const np_graph *g, np_plan_key *k, const void *p, size_t n)
 {
-    if (!np_grow(g->ctx, NEAP_MEM_GRAPH, &k->bytes, &k->capacity, k->n + n, 1))
+    if (!np_workspace_grow(g->ctx, &k->bytes, &k->capacity, k->n + n, 1))
         return false;
     memcpy(k->bytes + k->n, p, n);
     k->n += n;
@@ -133,7 +133,7 @@ static bool put_entry(const np_graph *g, np_plan_key *k, uint32_t e)
         return ok;
     if (a->state && !put_state(g, k, a, e))
         return false;
-    ok = ok && put(g, k, a->attr, sizeof a->attr) && put(g, k, &a->n_in, sizeof a->n_in);
+    ok = ok && put(g, k, a->attr, a->attr_bytes) && put(g, k, &a->n_in, sizeof a->n_in);
     for (uint32_t i = 0; ok && i < a->n_in; i++)
         ok = put_index(g, k, a->in[i]);
     return ok;
@@ -165,7 +165,7 @@ neap_status np_plan_key_make(const np_graph *g, np_plan_key *k)
 
 void np_plan_key_free(neap_context *ctx, np_plan_key *k)
 {
-    np_free(ctx, NEAP_MEM_GRAPH, k->bytes, k->capacity);
+    np_workspace_free(ctx, k->bytes, k->capacity);
     *k = (np_plan_key){0};
 }
 

@@ -385,7 +385,7 @@ neap_status np_plan_build(np_graph *g, bool object, uint64_t wish, neap_plan **o
     np_builder b = {.ctx = g->ctx, .g = g};
     neap_plan *p = NULL;
     int64_t merged = 0;
-    chooser *c = np_calloc(g->ctx, NEAP_MEM_GRAPH, np_workspace(sizeof *c));
+    chooser *c = np_workspace_take(g->ctx, sizeof *c);
     if (!c)
         return NEAP_ENOMEM;
     c->b = &b;
@@ -414,7 +414,7 @@ neap_status np_plan_build(np_graph *g, bool object, uint64_t wish, neap_plan **o
         np_fusion_free(&b, &c->best);
     np_builder_free(&b);
     np_again_graph_free(&again);
-    np_free(g->ctx, NEAP_MEM_GRAPH, c, np_workspace(sizeof *c));
+    np_workspace_free(g->ctx, c, sizeof *c);
     if (!p)
         return g->ctx->status != NEAP_OK ? g->ctx->status : NEAP_ENOMEM;
     p->info.plan_seconds = np_seconds() - t0;

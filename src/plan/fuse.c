@@ -569,9 +569,9 @@ static void start_lives(np_fuser *f)
 static bool take_tables(np_fuser *f)
 {
     const size_t t = f->b->n_tasks + 1, g = f->b->g->n + 1;
-    f->table_bytes = np_workspace(t * (2 * sizeof(int64_t) + sizeof(uint64_t)) +
-                     (12 * t + MOST_VISITS + g) * sizeof(uint32_t) + 4 * t);
-    uint8_t *p = f->tables = np_calloc(f->b->ctx, NEAP_MEM_GRAPH, f->table_bytes);
+    f->table_bytes = t * (2 * sizeof(int64_t) + sizeof(uint64_t)) +
+                     (12 * t + MOST_VISITS + g) * sizeof(uint32_t) + 4 * t;
+    uint8_t *p = f->tables = np_workspace_take(f->b->ctx, f->table_bytes);
     if (!p)
         return false;
 #define TAKE(field, n) (f->field = (void *)p, p += (n) * sizeof *f->field)
@@ -635,8 +635,7 @@ bool np_fuser_start(np_fuser *f, np_builder *b, const neap_plan_options *options
 
 void np_fuser_free(np_fuser *f)
 {
-    if (f->tables)
-        np_free(f->b->ctx, NEAP_MEM_GRAPH, f->tables, f->table_bytes);
+    np_workspace_free(f->b->ctx, f->tables, f->table_bytes);
     f->tables = NULL;
 }
 

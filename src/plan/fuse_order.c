@@ -7,14 +7,14 @@
 
 static size_t table_bytes(uint32_t n_tasks)
 {
-    return np_workspace(((size_t)n_tasks + 1) * (4 * sizeof(uint32_t) + 2));
+    return ((size_t)n_tasks + 1) * (4 * sizeof(uint32_t) + 2);
 }
 
 static bool take_fusion(np_builder *b, np_fusion *o)
 {
     const size_t t = b->n_tasks + 1;
     *o = (np_fusion){.n_tasks = b->n_tasks};
-    o->group = np_calloc(b->ctx, NEAP_MEM_GRAPH, table_bytes(o->n_tasks));
+    o->group = np_workspace_take(b->ctx, table_bytes(o->n_tasks));
     if (!o->group)
         return false;
     o->first = o->group + t;
@@ -37,7 +37,7 @@ bool np_fusion_copy(np_builder *b, const np_fusion *from, np_fusion *to)
 
 void np_fusion_free(np_builder *b, np_fusion *o)
 {
-    np_free(b->ctx, NEAP_MEM_GRAPH, o->group, table_bytes(o->n_tasks));
+    np_workspace_free(b->ctx, o->group, table_bytes(o->n_tasks));
     *o = (np_fusion){0};
 }
 

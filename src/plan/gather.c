@@ -8,6 +8,8 @@
 #include "ops/op_table.h"
 #include "plan/plan.h"
 
+enum { LEAST_TABLE = 1024 }; /* a page */
+
 static size_t hash_pointer(const void *p)
 {
     uint64_t x = (uint64_t)(uintptr_t)p >> 6;
@@ -34,10 +36,10 @@ static void insert(np_graph *g, uint32_t e)
 
 static bool rebuild_table(np_graph *g, size_t size)
 {
-    uint32_t *t = np_alloc(g->ctx, NEAP_MEM_GRAPH, size * sizeof *t);
+    uint32_t *t = np_workspace_take(g->ctx, size * sizeof *t);
     if (!t)
         return false;
-    np_free(g->ctx, NEAP_MEM_GRAPH, g->table, g->table_size * sizeof *t);
+    np_workspace_free(g->ctx, g->table, g->table_size * sizeof *t);
     g->table = t;
     g->table_size = size;
     memset(t, 0xff, size * sizeof *t);
@@ -48,7 +50,7 @@ static bool rebuild_table(np_graph *g, size_t size)
 
 bool np_graph_index(np_graph *g)
 {
-    size_t size = 2048;
+    size_t size = LEAST_TABLE;
     while (size < 2 * g->n)
         size *= 2;
     return rebuild_table(g, size);
@@ -59,7 +61,7 @@ static bool visit(np_graph *g, neap_array *a)
     if (!a || np_graph_find(g, a) != NP_NONE)
         return true;
     if (g->n == NP_NONE - 1 ||
-        !np_grow(g->ctx, NEAP_MEM_GRAPH, &g->entries, &g->capacity, g->n + 1, sizeof *g->entries))
+        !np_workspace_grow(g->ctx, &g->entries, &g->capacity, g->n + 1, sizeof *g->entries))
         return false;
     if (2 * (g->n + 1) > g->table_size && !rebuild_table(g, 2 * g->table_size))
         return false;
@@ -167,7 +169,7 @@ static void sort_entries(np_graph *g)
 neap_status np_graph_gather(neap_context *ctx, int n_roots, neap_array *const *roots, np_graph *g)
 {
     *g = (np_graph){.ctx = ctx, .roots = roots, .n_roots = n_roots};
-    bool ok = rebuild_table(g, 64);
+    bool ok = rebuild_table(g, LEAST_TABLE);
     for (int i = 0; ok && i < n_roots; i++) {
         const neap_array *s = np_storage(roots[i]);
         ok = (s->op != &np_op_state_read || check_read(s)) && visit(g, roots[i]);
@@ -189,7 +191,7 @@ void np_graph_free(np_graph *g)
 {
     if (!g->ctx)
         return;
-    np_free(g->ctx, NEAP_MEM_GRAPH, g->entries, g->capacity * sizeof *g->entries);
-    np_free(g->ctx, NEAP_MEM_GRAPH, g->table, g->table_size * sizeof *g->table);
+    np_workspace_free(g->ctx, g->entries, g->capacity * sizeof *g->entries);
+    np_workspace_free(g->ctx, g->table, g->table_size * sizeof *g->table);
     *g = (np_graph){0};
 }

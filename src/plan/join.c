@@ -43,8 +43,8 @@ static void place_parts(np_builder *b, uint32_t t)
 
 bool np_find_joins(np_builder *b)
 {
-    b->join_bytes = np_workspace(b->n_tasks * sizeof *b->join);
-    b->join = np_alloc(b->ctx, NEAP_MEM_GRAPH, b->join_bytes);
+    b->join_bytes = b->n_tasks * sizeof *b->join;
+    b->join = np_workspace_take(b->ctx, b->join_bytes);
     if (!b->join)
         return false;
     memset(b->join, 0xff, b->join_bytes);

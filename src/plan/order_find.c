@@ -108,8 +108,8 @@ bool np_ordering_make(np_ordering *w, neap_context *ctx, const np_order_graph *g
     *w = (np_ordering){.ctx = ctx, .g = g};
     cursor c = {0};
     lay_out(w, &c);
-    w->memory_bytes = np_workspace(c.used);
-    w->memory = np_calloc(ctx, NEAP_MEM_GRAPH, w->memory_bytes);
+    w->memory_bytes = c.used;
+    w->memory = np_workspace_take(ctx, w->memory_bytes);
     if (!w->memory)
         return false;
     c = (cursor){w->memory, 0};
@@ -122,7 +122,7 @@ bool np_ordering_make(np_ordering *w, neap_context *ctx, const np_order_graph *g
 
 void np_ordering_free(np_ordering *w)
 {
-    np_free(w->ctx, NEAP_MEM_GRAPH, w->memory, w->memory_bytes);
+    np_workspace_free(w->ctx, w->memory, w->memory_bytes);
     w->memory = NULL;
 }
 

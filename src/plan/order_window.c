@@ -88,9 +88,13 @@ static bool grow(search *s, void *table, size_t *capacity, size_t need, size_t e
         return true;
     if (2 * need * element > limit || s->taken > limit - 2 * need * element) /* it may double */
         return false;
-    if (!np_grow(s->w->ctx, NEAP_MEM_GRAPH, table, capacity, need, element))
+    size_t n = old ? old : 8;
+    while (n < need)
+        n *= 2;
+    if (!np_workspace_resize(s->w->ctx, table, old * element, n * element))
         return false;
-    s->taken += (*capacity - old) * element;
+    *capacity = n;
+    s->taken += (n - old) * element;
     return true;
 }
 
@@ -686,11 +690,11 @@ static bool make_search(search *s)
 {
     neap_context *c = s->w->ctx;
     size_t n = s->g->n_nodes, v = (size_t)s->g->n_values + 1;
-    s->place = np_alloc(c, NEAP_MEM_GRAPH, np_workspace((n + 1) * sizeof *s->place));
-    s->last = np_alloc(c, NEAP_MEM_GRAPH, np_workspace(v * sizeof *s->last));
-    s->local = np_alloc(c, NEAP_MEM_GRAPH, np_workspace(v * sizeof *s->local));
-    s->live = np_alloc(c, NEAP_MEM_GRAPH, np_workspace((n + 1) * sizeof *s->live));
-    s->high = np_alloc(c, NEAP_MEM_GRAPH, np_workspace((n + 1) * sizeof *s->high));
+    s->place = np_workspace_take(c, (n + 1) * sizeof *s->place);
+    s->last = np_workspace_take(c, v * sizeof *s->last);
+    s->local = np_workspace_take(c, v * sizeof *s->local);
+    s->live = np_workspace_take(c, (n + 1) * sizeof *s->live);
+    s->high = np_workspace_take(c, (n + 1) * sizeof *s->high);
     if (!s->place || !s->last || !s->local || !s->live || !s->high)
         return false;
     memset(s->local, 0xff, v * sizeof *s->local);
@@ -702,12 +706,12 @@ static void free_search(search *s)
 {
     neap_context *c = s->w->ctx;
     size_t n = s->g->n_nodes, v = (size_t)s->g->n_values + 1;
-    np_free(c, NEAP_MEM_GRAPH, s->place, np_workspace((n + 1) * sizeof *s->place));
-    np_free(c, NEAP_MEM_GRAPH, s->last, np_workspace(v * sizeof *s->last));
-    np_free(c, NEAP_MEM_GRAPH, s->local, np_workspace(v * sizeof *s->local));
-    np_free(c, NEAP_MEM_GRAPH, s->live, np_workspace((n + 1) * sizeof *s->live));
-    np_free(c, NEAP_MEM_GRAPH, s->high, np_workspace((n + 1) * sizeof *s->high));
-#define FREE(field) np_free(c, NEAP_MEM_GRAPH, s->field, s->field##_capacity * sizeof *s->field)
+    np_workspace_free(c, s->place, (n + 1) * sizeof *s->place);
+    np_workspace_free(c, s->last, v * sizeof *s->last);
+    np_workspace_free(c, s->local, v * sizeof *s->local);
+    np_workspace_free(c, s->live, (n + 1) * sizeof *s->live);
+    np_workspace_free(c, s->high, (n + 1) * sizeof *s->high);
+#define FREE(field) np_workspace_free(c, s->field, s->field##_capacity * sizeof *s->field)
     FREE(values);
     FREE(items);
     FREE(states);
@@ -716,13 +720,13 @@ static void free_search(search *s)
     FREE(table);
     FREE(traces);
 #undef FREE
-    np_free(c, NEAP_MEM_GRAPH, s, np_workspace(sizeof *s));
+    np_workspace_free(c, s, sizeof *s);
 }
 
 bool np_order_search(np_ordering *w, bool *exact)
 {
     bool lower = false;
-    search *s = np_calloc(w->ctx, NEAP_MEM_GRAPH, np_workspace(sizeof *s));
+    search *s = np_workspace_take(w->ctx, sizeof *s);
     if (s) {
         s->w = w;
         s->g = w->g;

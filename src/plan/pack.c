@@ -31,14 +31,14 @@ static void *take(cursor *c, size_t n, size_t element)
 static void take_words(cursor *c, const neap_array *a, bool copy, const np_op *op, const void **attr,
                        const char **name)
 {
-    bool some = !copy && memcmp(a->attr, no_attr, NP_ATTR_BYTES) != 0;
-    void *to = some ? take(c, 1, NP_ATTR_BYTES) : NULL;
+    bool some = !copy && memcmp(a->attr, no_attr, a->attr_bytes) != 0;
+    void *to = some ? take(c, 1, a->attr_bytes) : NULL;
     size_t name_bytes = a->name ? strlen(a->name) + 1 : 0;
     char *text = name_bytes ? take(c, 1, name_bytes) : NULL;
     if (!c->base)
         return;
     if (some)
-        memcpy(to, a->attr, NP_ATTR_BYTES);
+        memcpy(to, a->attr, a->attr_bytes);
     if (text)
         memcpy(text, a->name, name_bytes);
     *attr = some ? to : no_attr;

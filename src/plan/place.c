@@ -356,24 +356,6 @@ static void place(placer *p)
     p->arena = np_place_search(p->sorted, p->n, p->arena, p->best);
 }
 
-void *np_work_take(np_work *w, size_t bytes)
-{
-    if (bytes <= w->bytes)
-        return w->memory;
-    bytes = np_workspace(2 * w->bytes > bytes ? 2 * w->bytes : bytes);
-    np_work_free(w);
-    w->memory = np_alloc(w->ctx, NEAP_MEM_GRAPH, bytes);
-    w->bytes = w->memory ? bytes : 0;
-    return w->memory;
-}
-
-void np_work_free(np_work *w)
-{
-    np_free(w->ctx, NEAP_MEM_GRAPH, w->memory, w->bytes);
-    w->memory = NULL;
-    w->bytes = 0;
-}
-
 uint64_t np_place(np_work *work, np_block *blocks, uint32_t n)
 {
     const size_t slots = (size_t)n + 1;

@@ -22,21 +22,17 @@
 
 enum { NP_NONE = UINT32_MAX };
 
-/* Bytes of a planner's workspace: whole pages. Among the slots of slabs it would decide, by its size,
- * which slabs the plan's own blocks pin, and held bytes would depend on what was planned before. */
-enum { NP_WORKSPACE_LEAST = 4160 };
-static inline size_t np_workspace(size_t bytes)
-{
-    return bytes > NP_WORKSPACE_LEAST ? bytes : NP_WORKSPACE_LEAST;
-}
+/* ---- workspace: work.c -------------------------------------------------------------------------
+ *
+ * Whole pages, be it for a few bytes. Among the slots of slabs workspace would decide, by its size, which
+ * slabs the plan's own blocks pin, and held bytes would depend on what was planned before. */
 
-/* np_grow for workspace. `table`: the address of a pointer. */
-static inline bool np_workspace_grow(neap_context *ctx, void *table, size_t *capacity, size_t n,
-                                     size_t size)
-{
-    size_t least = NP_WORKSPACE_LEAST / size + 1;
-    return np_grow(ctx, NEAP_MEM_GRAPH, table, capacity, n > least ? n : least, size);
-}
+void *np_workspace_take(neap_context *ctx, size_t bytes); /* zeros; NULL: no memory */
+void np_workspace_free(neap_context *ctx, void *p, size_t bytes); /* p may be NULL */
+/* More bytes for a table, what is there is kept. `table`: the address of a pointer, NULL at first. */
+bool np_workspace_resize(neap_context *ctx, void *table, size_t from, size_t to);
+/* Room for n elements of `size` bytes, likewise; given back as workspace of capacity * size bytes. */
+bool np_workspace_grow(neap_context *ctx, void *table, size_t *capacity, size_t n, size_t size);
 
 /* Workspace that is kept for the next one who needs some: one user at a time. */
 typedef struct np_work {

@@ -372,8 +372,7 @@ static bool round_of(search *s, bool *more)
 bool np_recompute_search(const np_recompute *r)
 {
     neap_context *ctx = r->g->ctx;
-    const size_t entries = np_workspace(r->g->n), own = np_workspace(sizeof(search));
-    search *s = np_calloc(ctx, NEAP_MEM_GRAPH, own);
+    search *s = np_workspace_take(ctx, sizeof *s);
     if (!s)
         return false;
     s->r = r;
@@ -381,7 +380,7 @@ bool np_recompute_search(const np_recompute *r)
     s->options.explain = NULL;
     s->best = &s->slots[0];
     s->next = &s->slots[1];
-    s->barred = np_calloc(ctx, NEAP_MEM_GRAPH, entries);
+    s->barred = np_workspace_take(ctx, r->g->n);
     bool more = true, ok = s->barred && plan(s, s->best, r->way.limit);
     for (int i = 0; ok && more && i < MOST_ROUNDS; i++) {
         ok = round_of(s, &more);
@@ -389,7 +388,7 @@ bool np_recompute_search(const np_recompute *r)
     }
     drop(s->best);
     drop(s->next);
-    np_free(ctx, NEAP_MEM_GRAPH, s->barred, entries);
-    np_free(ctx, NEAP_MEM_GRAPH, s, own);
+    np_workspace_free(ctx, s->barred, r->g->n);
+    np_workspace_free(ctx, s, sizeof *s);
     return ok;
 }

@@ -23,9 +23,8 @@ typedef struct reordering {
 static bool take_tables(reordering *r)
 {
     const size_t t = r->b->n_tasks + 1, n = r->n + 2, e = r->b->n_edges + 1;
-    r->memory_bytes = np_workspace((t + n) * sizeof(uint64_t) +
-                                   (4 * t + 5 * n + 2 * e) * sizeof(uint32_t) + t);
-    uint8_t *p = r->memory = np_calloc(r->b->ctx, NEAP_MEM_GRAPH, r->memory_bytes);
+    r->memory_bytes = (t + n) * sizeof(uint64_t) + (4 * t + 5 * n + 2 * e) * sizeof(uint32_t) + t;
+    uint8_t *p = r->memory = np_workspace_take(r->b->ctx, r->memory_bytes);
     if (!p)
         return false;
 #define TAKE(field, count) (r->field = (void *)p, p += (count) * sizeof *r->field)
@@ -150,6 +149,6 @@ bool np_reorder(np_builder *b, np_fusion *fusion, bool *changed)
         *changed = true;
     }
     b->fusion = NULL;
-    np_free(b->ctx, NEAP_MEM_GRAPH, r.memory, r.memory_bytes);
+    np_workspace_free(b->ctx, r.memory, r.memory_bytes);
     return ok;
 }

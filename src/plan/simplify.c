@@ -37,7 +37,7 @@ static uint64_t hash_entry(const np_graph *g, const neap_array *a)
     h = mix(h, (uint64_t)(uintptr_t)a->op);
     if (a->state)
         return mix(mix(h, (uint64_t)(uintptr_t)a->state), a->version);
-    h = mix_bytes(h, a->attr, sizeof a->attr);
+    h = mix_bytes(h, a->attr, a->attr_bytes);
     for (uint32_t i = 0; i < a->n_in; i++)
         h = mix(h, np_canonical(g, a->in[i]));
     return h;
@@ -58,7 +58,7 @@ static bool same_entry(const np_graph *g, const neap_array *a, const neap_array 
         return np_canonical(g, a->base) == np_canonical(g, b->base) && a->offset == b->offset &&
                memcmp(a->strides, b->strides, a->rank * sizeof a->strides[0]) == 0;
     if (a->op != b->op || a->n_in != b->n_in || a->state != b->state || a->version != b->version ||
-        memcmp(a->attr, b->attr, sizeof a->attr) != 0)
+        a->attr_bytes != b->attr_bytes || memcmp(a->attr, b->attr, a->attr_bytes) != 0)
         return false;
     for (uint32_t i = 0; i < a->n_in; i++)
         if (np_canonical(g, a->in[i]) != np_canonical(g, b->in[i]))
@@ -68,10 +68,10 @@ static bool same_entry(const np_graph *g, const neap_array *a, const neap_array 
 
 neap_status np_graph_simplify(np_graph *g, int64_t *merged)
 {
-    size_t size = 64;
+    size_t size = 1024; /* a page */
     while (size < 2 * g->n)
         size *= 2;
-    uint32_t *table = np_alloc(g->ctx, NEAP_MEM_GRAPH, size * sizeof *table);
+    uint32_t *table = np_workspace_take(g->ctx, size * sizeof *table);
     if (!table)
         return NEAP_ENOMEM;
     memset(table, 0xff, size * sizeof *table);
@@ -90,6 +90,6 @@ neap_status np_graph_simplify(np_graph *g, int64_t *merged)
             *merged += np_graph_runs(a);
         }
     }
-    np_free(g->ctx, NEAP_MEM_GRAPH, table, size * sizeof *table);
+    np_workspace_free(g->ctx, table, size * sizeof *table);
     return NEAP_OK;
 }

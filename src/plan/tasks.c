@@ -257,9 +257,8 @@ static bool find_edges(np_builder *b)
         if (ok && (np_task_op(b, &b->tasks[t])->flags & NP_OP_EFFECT))
             ok = add_effect(b, &f, t);
     }
-    np_free(b->ctx, NEAP_MEM_GRAPH, f.readers, f.readers_capacity * sizeof *f.readers);
-    np_free(b->ctx, NEAP_MEM_GRAPH, f.reader_state,
-            f.reader_state_capacity * sizeof *f.reader_state);
+    np_workspace_free(b->ctx, f.readers, f.readers_capacity * sizeof *f.readers);
+    np_workspace_free(b->ctx, f.reader_state, f.reader_state_capacity * sizeof *f.reader_state);
     return ok;
 }
 
@@ -267,8 +266,8 @@ static bool find_edges(np_builder *b)
 static bool sort_edges(np_builder *b)
 {
     const size_t t = (size_t)b->n_tasks + 2, e = b->n_edges;
-    b->edge_bytes = np_workspace(2 * (t + e) * sizeof(uint32_t));
-    b->out_first = np_calloc(b->ctx, NEAP_MEM_GRAPH, b->edge_bytes);
+    b->edge_bytes = 2 * (t + e) * sizeof(uint32_t);
+    b->out_first = np_workspace_take(b->ctx, b->edge_bytes);
     if (!b->out_first)
         return false;
     b->in_first = b->out_first + t;

@@ -58,6 +58,7 @@ neap_status np_session_plan_prefill(neap_session *s, int64_t chunk)
     s->prefill = NULL;
     s->prefill_ids = NULL;
     s->rows = NULL;
+    neap_context_trim(s->ctx); /* what planning takes does not hang on what was planned before */
     const int64_t capacity = chunk < s->context ? chunk : s->context;
     neap_status status = make_ids(s, capacity, &s->prefill_ids);
     if (status == NEAP_OK)
