@@ -164,19 +164,8 @@ void neap_plan_free(neap_plan *p)
     np_plan_destroy(p);
 }
 
-/* Slabs that the graph's nodes have left make room for what a run takes, if it takes anything. */
-static void give_back(neap_plan *p)
-{
-    bool takes = np_arena_growth(p->ctx, p->info.arena_bytes) > 0;
-    for (uint32_t i = 0; i < p->n_outputs; i++)
-        takes |= !p->buffers[i]->data;
-    if (takes)
-        np_ledger_trim(&p->ctx->ledger);
-}
-
 neap_status neap_plan_reserve(neap_plan *p)
 {
-    give_back(p);
     for (uint32_t i = 0; i < p->n_outputs; i++)
         if (np_buffer_fill(p->buffers[i]) != NEAP_OK)
             return p->ctx->status;
@@ -242,7 +231,7 @@ static neap_status prepare(neap_plan *p, const int64_t *values)
     return status;
 }
 
-neap_status neap_plan_run(neap_plan *p, const int64_t *values)
+neap_status np_plan_run(neap_plan *p, const int64_t *values)
 {
     neap_context *ctx = p->ctx;
     neap_status status = prepare(p, values);
@@ -255,6 +244,22 @@ neap_status neap_plan_run(neap_plan *p, const int64_t *values)
     e->stats.runs++;
     e->stats.steps += p->n_steps;
     return np_report(ctx, status);
+}
+
+/* Slabs that the graph's nodes have left make room for what a run takes, if it takes anything. */
+static void give_back(neap_plan *p)
+{
+    bool takes = np_arena_growth(p->ctx, p->info.arena_bytes) > 0;
+    for (uint32_t i = 0; i < p->n_outputs; i++)
+        takes |= !p->buffers[i]->data;
+    if (takes)
+        np_ledger_trim(&p->ctx->ledger);
+}
+
+neap_status neap_plan_run(neap_plan *p, const int64_t *values)
+{
+    give_back(p);
+    return np_plan_run(p, values);
 }
 
 const neap_array *neap_plan_output(const neap_plan *p, int i)

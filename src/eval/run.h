@@ -22,6 +22,8 @@ void np_run_bind_at(neap_plan *p, const np_binding *with, uint8_t *arena);
 neap_status np_run_steps(neap_plan *p, neap_state *const *states);
 neap_status np_run_steps_at(neap_plan *p, neap_state *const *states, uint8_t *arena);
 
+/* neap_plan_run, for a program: slabs stay as they are, since they were counted. */
+neap_status np_plan_run(neap_plan *p, const int64_t *values);
 /* Results that somebody holds stay his: the next run writes into new ones. */
 neap_status np_plan_renew(neap_plan *p);
 /* Gives back the results' blocks of a plan object: another plan is to run. The next run takes them

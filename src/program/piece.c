@@ -102,7 +102,7 @@ static bool run(piece *p)
         pretend(p->plan);
         return np_dry_note(w->report, w->ctx, p->plan);
     }
-    neap_status status = neap_plan_run(p->plan, NULL);
+    neap_status status = np_plan_run(p->plan, NULL);
     w->h->stats.evaluations++;
     w->h->stats.steps += p->plan->n_steps;
     if (status != NEAP_OK)

@@ -5,6 +5,7 @@
  * first, which lives on from call to call. */
 #include <string.h>
 
+#include "eval/run.h"
 #include "ops/support.h"
 #include "program/handle.h"
 #include "neap/ops.h"
@@ -116,7 +117,7 @@ static neap_status evaluate(neap_handle *h, neap_array *a, np_dry_run *report)
         return h->ctx->status = status;
     np_buffer *b = plan->buffers[0];
     if (!report) {
-        status = neap_plan_run(plan, NULL);
+        status = np_plan_run(plan, NULL);
         h->stats.evaluations++;
     } else if (!np_dry_note(report, h->ctx, plan) || !np_dry_keep(report, h->ctx, b)) {
         status = NEAP_ENOMEM;

@@ -228,7 +228,7 @@ static neap_status replay(np_delegate *d, np_trace *t, const np_argument *in)
     refill_draws(d, t);
     set_reads(t, in);
     t->plan->bound = false; /* inputs may have moved */
-    neap_status status = neap_plan_run(t->plan, NULL);
+    neap_status status = np_plan_run(t->plan, NULL);
     h->stats.evaluations++;
     h->stats.steps += t->plan->n_steps;
     h->stats.accounting_calls += t->calls;
