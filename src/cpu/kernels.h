@@ -195,14 +195,15 @@ typedef struct np_delta_args {
 
 /* ---- chains ------------------------------------------------------------------------------------ */
 
-/* Several ops on elements over one tile, each result in a place of the tile's own or of an array: the
- * bits are those of the span kernels one after the other. A tile is rows of `cols` elements. A result
- * may lie on an input of equal layout. */
+/* Several ops over one tile, each result in a place of the tile's own or of an array: on elements, with
+ * the bits of the span kernels one after the other, and reductions of rows, with those of the row
+ * kernels. A tile is rows of `cols` elements. A result may lie on an input of equal layout. */
 typedef struct np_chain_place {
     uint8_t *data;
     int64_t row;  /* bytes from row to row */
     int32_t size; /* bytes of an element; the elements of a row are adjacent */
-    bool one;     /* one element serves a whole row (inputs only) */
+    bool one;     /* one element serves a whole row: an input, or the result of a reduction */
+    bool fresh;   /* comes from memory: no other chain of the tile has read or written it */
 } np_chain_place;
 
 typedef enum np_chain_code {
@@ -210,6 +211,10 @@ typedef enum np_chain_code {
     NP_CHAIN_BINARY, /* comparisons, too */
     NP_CHAIN_WHERE,
     NP_CHAIN_CAST,
+    NP_CHAIN_ROW_SUM, /* f32, adjacent elements; the result is `one` */
+    NP_CHAIN_ROW_MEAN,
+    NP_CHAIN_ROW_MAX,
+    NP_CHAIN_ROW_MIN,
     /* f32 in, f32 out: the op by its name, as the cheap ones are done in registers. */
     NP_CHAIN_F32,
     NP_CHAIN_BEFORE_NAMES = NP_CHAIN_F32 - 1,
@@ -234,8 +239,13 @@ typedef struct np_chain_op {
         np_binary_fn binary;
         np_where_fn where;
         np_cast_fn cast;
-    } fn; /* the span kernel, whatever the code is */
+    } fn; /* the span kernel, whatever the code is; none of a reduction's */
 } np_chain_op;
+
+static inline bool np_chain_reduces(const np_chain_op *op)
+{
+    return op->code >= NP_CHAIN_ROW_SUM && op->code <= NP_CHAIN_ROW_MIN;
+}
 
 /* One table a family, each built in its own unit (kernels_<family>.c): what is wanted again after a
  * change of one kernel is that family only. */
@@ -310,7 +320,7 @@ typedef struct np_recurrent_kernels {
 
 typedef struct np_chain_kernels {
     /* Once before any run, and again when an op, or `one` of a place, has changed; of the places it reads
-     * `one` only. A result that is `passed` may, but need not, be stored. */
+     * `one` and `fresh` only. A result that is `passed` may, but need not, be stored. */
     void (*prepare)(np_chain_op *ops, int n_ops, const np_chain_place *places);
     /* One tile, on the calling lane. */
     void (*run)(const np_chain_op *ops, int n_ops, const np_chain_place *places, int64_t rows,

@@ -101,26 +101,15 @@ static void run_rows(const group_lane *l, const np_member *m)
 }
 
 /* Places are found anew for each tile; what the whole group shares stays where it is. */
-static void run_chain(const group_lane *l, const np_member *m, int64_t inner)
+static void run_chain(const group_lane *l, const np_member *m)
 {
     const neap_plan *p = l->run->plan;
     for (uint32_t i = 0; i < m->n_places; i++) {
         const np_chain_source *s = &p->chain_places[m->first_place + i];
-        l->places[i] = (np_chain_place){slot_data(l, &p->slots[s->slot]), s->row, s->size, s->one};
+        l->places[i] = (np_chain_place){slot_data(l, &p->slots[s->slot]), s->row, s->size, s->one, false};
     }
     l->ctx->kernels->chain->run(p->chain_ops + m->first_op, (int)m->n_chain, l->places,
-                                m->flat ? 1 : l->count, m->flat ? inner * l->count : inner);
-}
-
-/* Elements of a member's result for one index of the axes. */
-static int64_t inner_elements(const group_lane *l, const np_member *m)
-{
-    const np_cut *s = &l->run->plan->slots[m->first_slot];
-    const np_operand *o = &l->run->plan->operands[s->operand].operand;
-    int64_t n = 1;
-    for (int d = s->cut[l->run->group->n_axes - 1] + 1; d < o->rank; d++)
-        n *= o->shape[d];
-    return n;
+                                m->flat ? 1 : l->count, m->flat ? m->row_n * l->count : m->row_n);
 }
 
 static neap_status run_tile(const group_lane *l)
@@ -130,7 +119,7 @@ static neap_status run_tile(const group_lane *l)
     for (uint32_t m = 0; m < g->n_members;) {
         neap_status status = NEAP_OK;
         if (members[m].n_chain) {
-            run_chain(l, &members[m], inner_elements(l, &members[m]));
+            run_chain(l, &members[m]);
             m += members[m].n_chain;
         } else if (members[m].by_row) {
             run_rows(l, &members[m++]);

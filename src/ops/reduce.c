@@ -253,7 +253,21 @@ static bool last_axis(const np_call *shapes, np_reduce_fn fn, np_row_op *out)
         return last_axis(shapes, shapes->ctx->kernels->row->op[shapes->in[0]->dtype], out);        \
     }
 
-#define REDUCTION(op, shape_rule, extreme, reason)                                                 \
+/* A reduction that may close a chain, `code`. */
+static bool close_chain(const np_call *shapes, np_chain_code code, np_chain_op *out)
+{
+    np_row_op row;
+    *out = (np_chain_op){.code = (int16_t)code};
+    return shapes->in[0]->dtype == NEAP_F32 && last_axis(shapes, shapes->ctx->kernels->row->sum[NEAP_F32], &row);
+}
+
+#define CLOSING(op, code)                                                                          \
+    static bool op##_chain(const np_call *shapes, np_chain_op *out)                                \
+    {                                                                                              \
+        return close_chain(shapes, code, out);                                                     \
+    }
+
+#define REDUCTION(op, shape_rule, extreme, in_chains, reason)                                      \
     ROW(op)                                                                                        \
     static neap_status op##_run(const np_call *c)                                                  \
     {                                                                                              \
@@ -261,6 +275,7 @@ static bool last_axis(const np_call *shapes, np_reduce_fn fn, np_row_op *out)
     }                                                                                              \
     const np_op np_op_##op = {.name = #op, .arity = 1, .infer = shape_rule, .run = op##_run,       \
                               .part = reduce_part, .flops = reduce_flops, .row = op##_row,         \
+                              .chain = in_chains,                                                  \
                               .absorbs_extent = true, .no_grad = reason};                          \
     neap_array *neap_##op(neap_array *x, int axis, unsigned flags)                                 \
     {                                                                                              \
@@ -282,30 +297,35 @@ neap_array *np_reduce_axis(const np_op *op, neap_array *x, int axis, int64_t ddo
     return np_node(op, 1, &x, &attr, sizeof attr);
 }
 
-REDUCTION(sum, sum_infer, false, NULL)
-REDUCTION(max, max_infer, true, NULL)
-REDUCTION(min, max_infer, true, NULL)
-REDUCTION(argmax, argmax_infer, true, "integer result")
-REDUCTION(argmin, argmax_infer, true, "integer result")
+CLOSING(sum, NP_CHAIN_ROW_SUM)
+CLOSING(mean, NP_CHAIN_ROW_MEAN)
+CLOSING(max, NP_CHAIN_ROW_MAX)
+CLOSING(min, NP_CHAIN_ROW_MIN)
+REDUCTION(sum, sum_infer, false, sum_chain, NULL)
+REDUCTION(max, max_infer, true, max_chain, NULL)
+REDUCTION(min, max_infer, true, min_chain, NULL)
+REDUCTION(argmax, argmax_infer, true, NULL, "integer result")
+REDUCTION(argmin, argmax_infer, true, NULL, "integer result")
 
 /* The rest is built by reduce_axes.c alone. */
-#define NODE(op, shape_rule, cost, by_row, call)                                                              \
+#define NODE(op, shape_rule, cost, by_row, in_chains, call)                                                              \
     static neap_status op##_run(const np_call *c)                                                  \
     {                                                                                              \
         return call;                                                                               \
     }                                                                                              \
     const np_op np_op_##op = {.name = #op, .arity = 1, .infer = shape_rule, .run = op##_run,       \
                               .part = reduce_part, .flops = cost, .row = by_row,                  \
+                              .chain = in_chains,                                                  \
                               .absorbs_extent = true};
 ROW(prod)
 ROW(logsumexp)
 ROW(mean)
-NODE(prod, sum_infer, reduce_flops, prod_row, run_reduce(c, c->ctx->kernels->row->prod, false))
-NODE(logsumexp, mean_infer, logsumexp_flops, logsumexp_row,
+NODE(prod, sum_infer, reduce_flops, prod_row, NULL, run_reduce(c, c->ctx->kernels->row->prod, false))
+NODE(logsumexp, mean_infer, logsumexp_flops, logsumexp_row, NULL,
      run_reduce(c, c->ctx->kernels->row->logsumexp, false))
-NODE(var, mean_infer, moments_flops, NULL, run_var(c, false))
-NODE(std, mean_infer, moments_flops, NULL, run_var(c, true))
-NODE(mean, mean_infer, reduce_flops, mean_row, run_reduce(c, c->ctx->kernels->row->mean, false))
+NODE(var, mean_infer, moments_flops, NULL, NULL, run_var(c, false))
+NODE(std, mean_infer, moments_flops, NULL, NULL, run_var(c, true))
+NODE(mean, mean_infer, reduce_flops, mean_row, mean_chain, run_reduce(c, c->ctx->kernels->row->mean, false))
 
 neap_array *neap_mean(neap_array *x, int axis, unsigned flags)
 {

@@ -252,6 +252,14 @@ static uint64_t place_tiles(group_layout *l, int64_t block)
     return place_by_kind(l);
 }
 
+static bool is_axis(const group_layout *l, const np_cut *s, int d)
+{
+    for (int j = 0; j < l->group.n_axes; j++)
+        if (s->cut[j] == d)
+            return true;
+    return false;
+}
+
 /* Bytes that one index of the last axis moves through: tiles and what lies outside, each array once;
  * -1: no memory. */
 static int64_t row_bytes(group_layout *l, uint64_t tiles)
@@ -268,10 +276,10 @@ static int64_t row_bytes(group_layout *l, uint64_t tiles)
             continue;
         seen[s->operand] = true;
         const np_operand *o = slot_operand(l, s);
-        int64_t size = elements(o) * np_element_bytes((neap_dtype)o->dtype);
-        for (int j = 0; j < l->group.n_axes; j++)
-            if (s->cut[j] >= 0 && o->shape[s->cut[j]] > 0)
-                size /= o->shape[s->cut[j]];
+        int64_t size = np_element_bytes((neap_dtype)o->dtype);
+        for (int d = 0; d < o->rank; d++)
+            if (o->strides[d] != 0 && !is_axis(l, s, d))
+                size *= o->shape[d];
         bytes += size;
     }
     return bytes;
@@ -334,10 +342,7 @@ static lie how_it_lies(const group_layout *l, const np_cut *s, int64_t inner_ele
     int64_t next = 1, count = 1;
     bool zero = true, dense = true;
     for (int d = o->rank - 1; d >= 0; d--) {
-        bool axis = false;
-        for (int j = 0; j < l->group.n_axes; j++)
-            axis |= s->cut[j] == d;
-        if (axis || o->shape[d] == 1)
+        if (is_axis(l, s, d) || o->shape[d] == 1)
             continue;
         zero &= o->strides[d] == 0;
         dense &= o->strides[d] == next;
@@ -356,7 +361,8 @@ static int64_t row_stride(const group_layout *l, const np_cut *s)
     return d < 0 ? 0 : o->strides[d] * np_element_bytes((neap_dtype)o->dtype);
 }
 
-/* One place of a chain for a slot; false if it does not lie so that a chain can use it. */
+/* One place of a chain for a slot; false if it does not lie so that a chain can use it. A row of one
+ * element is a column to elements, and one for all to the result of a reduction. */
 static bool source_of(const group_layout *l, uint32_t slot, int64_t inner_elements, np_chain_source *out)
 {
     const np_cut *s = &l->b->slots[slot];
@@ -373,12 +379,34 @@ static bool source_of(const group_layout *l, uint32_t slot, int64_t inner_elemen
     return how != OTHERWISE;
 }
 
+/* Elements of a row where member m is in a chain: of its result, or of what it reduces to one. */
+static int64_t chain_row(const group_layout *l, uint32_t m)
+{
+    const np_member *member = &l->b->members[l->group.first_member + m];
+    const np_operand *x = slot_operand(l, &l->b->slots[member->first_slot + 1]);
+    if (member->op->flags & NP_OP_ELEMENTWISE || member->n_in == 0 || x->rank == 0)
+        return inner(l, m, l->group.n_axes);
+    return x->shape[x->rank - 1];
+}
+
+/* The place of member m's result (0) or input in a chain. */
+static bool place_of(const group_layout *l, uint32_t m, uint32_t i, np_chain_source *out)
+{
+    const np_member *member = &l->b->members[l->group.first_member + m];
+    if (i > 0 || member->op->flags & NP_OP_ELEMENTWISE)
+        return source_of(l, member->first_slot + i, chain_row(l, m), out) && (i > 0 || !out->one || chain_row(l, m) == 1);
+    const np_cut *s = &l->b->slots[member->first_slot];
+    *out = (np_chain_source){.slot = member->first_slot, .size = (int32_t)sizeof(float),
+                             .row = row_stride(l, s), .one = true};
+    return inner(l, m, l->group.n_axes) == 1 && s->cut[l->group.n_axes - 1] >= 0;
+}
+
 /* Can member m be part of a chain, and with what? */
 static bool chainable(const group_layout *l, uint32_t m, np_chain_op *op)
 {
     const np_builder *b = l->b;
     const np_member *member = &b->members[l->group.first_member + m];
-    if (!member->op->chain || !(member->op->flags & NP_OP_ELEMENTWISE) || l->group.streamed)
+    if (!member->op->chain || l->group.streamed)
         return false;
     const np_operand *at[NP_GROUP_INPUTS];
     for (uint32_t i = 0; i < member->n_in; i++)
@@ -389,23 +417,22 @@ static bool chainable(const group_layout *l, uint32_t m, np_chain_op *op)
     *op = (np_chain_op){0};
     if (!member->op->chain(&call, op))
         return false;
-    int64_t in = inner(l, m, l->group.n_axes);
     np_chain_source source;
     for (uint32_t i = 0; i <= member->n_in; i++)
-        if (!source_of(l, member->first_slot + i, in, &source) || (i == 0 && source.one && in != 1))
+        if (!place_of(l, m, i, &source))
             return false;
-    return true;
+    return !np_chain_reduces(op) || (!source.one && member->n_in == 1);
 }
 
 /* The chain's place for a slot: one that is there, or a new one. */
-static bool add_place(group_layout *l, np_member *head, uint32_t slot, int64_t in, uint16_t *place)
+static bool add_place(group_layout *l, np_member *head, uint32_t m, uint32_t operand, uint16_t *place)
 {
     np_builder *b = l->b;
     np_chain_source s;
-    source_of(l, slot, in, &s);
+    place_of(l, m, operand, &s);
     for (uint32_t i = 0; i < head->n_places; i++) {
         const np_chain_source *p = &b->chain_places[head->first_place + i];
-        const np_cut *x = &b->slots[p->slot], *y = &b->slots[slot];
+        const np_cut *x = &b->slots[p->slot], *y = &b->slots[s.slot];
         if (x->operand == y->operand && p->one == s.one && p->row == s.row &&
             !memcmp(x->cut, y->cut, sizeof x->cut)) {
             *place = (uint16_t)i;
@@ -433,15 +460,14 @@ static bool add_chain_op(group_layout *l, uint32_t head_at, uint32_t m, np_chain
     np_builder *b = l->b;
     np_member *head = &b->members[l->group.first_member + head_at];
     const np_member *member = &b->members[l->group.first_member + m];
-    int64_t in = inner(l, m, l->group.n_axes);
-    if (!add_place(l, head, member->first_slot, in, &op.out))
+    if (!add_place(l, head, m, 0, &op.out))
         return false;
     for (uint32_t i = 0; i < member->n_in; i++)
-        if (!add_place(l, head, member->first_slot + 1 + i, in, &op.in[i]))
+        if (!add_place(l, head, m, i + 1, &op.in[i]))
             return false;
     const np_cut *s = &b->slots[member->first_slot];
     const np_plan_operand *o = &b->operands[s->operand];
-    op.far = !s->in_tile && o->storage_bytes >= FAR_BYTES && !read_inside(l, l->task[m]);
+    op.far = !s->in_tile && !np_chain_reduces(&op) && o->storage_bytes >= FAR_BYTES && !read_inside(l, l->task[m]);
     if (!np_builder_grow(b, &b->chain_ops, &b->chain_ops_capacity, b->n_chain_ops + 1,
                  sizeof *b->chain_ops))
         return false;
@@ -463,23 +489,42 @@ static void mark_passed(group_layout *l, const np_member *head, uint32_t head_at
         bool reads = false;
         for (uint32_t k = 0; k < n_in; k++)
             reads |= next->in[k] == op->out;
-        op->passed = s->in_tile && reads && b->out_first[task] + 1 == b->out_first[task + 1];
+        op->passed = s->in_tile && reads && !np_chain_reduces(op) && b->out_first[task] + 1 == b->out_first[task + 1];
     }
 }
 
-/* A tile is one row where everything is adjacent from row to row, or one element for all. */
+/* A tile is one row where everything is adjacent from row to row, or one element for all, and no row is
+ * reduced. */
 static void flatten(group_layout *l, np_member *head, int64_t in)
 {
     np_builder *b = l->b;
     head->flat = true;
+    for (uint32_t i = 0; i < head->n_chain; i++)
+        head->flat &= !np_chain_reduces(&b->chain_ops[head->first_op + i]);
     for (uint32_t i = 0; i < head->n_places; i++) {
         const np_chain_source *p = &b->chain_places[head->first_place + i];
         head->flat &= p->row == (p->one ? 0 : in * p->size);
     }
 }
 
-/* The kernel's own form of the chain; of places it wants to know only which serve a row with one.
- * What has a form there (not 0) is done in registers. */
+/* Has no member before the chain's head read or written what lies at the slot, and does no member of the
+ * chain write it? */
+static bool is_fresh(const group_layout *l, const np_cut *s, const np_member *head)
+{
+    const np_builder *b = l->b;
+    if (s->in_tile || s->cut[l->group.n_axes - 1] < 0)
+        return false;
+    for (uint32_t k = l->first_slot; k < head->first_slot; k++)
+        if (b->slots[k].operand == s->operand)
+            return false;
+    for (const np_member *m = head; m < head + head->n_chain; m++)
+        if (b->slots[m->first_slot].operand == s->operand)
+            return false;
+    return true;
+}
+
+/* The kernel's own form of the chain; of places it wants to know only which serve a row with one and which
+ * come from memory. What has a form there (not 0) is done in registers. */
 static bool prepare(group_layout *l, const np_member *head, uint32_t at)
 {
     np_builder *b = l->b;
@@ -488,13 +533,49 @@ static bool prepare(group_layout *l, const np_member *head, uint32_t at)
     if (!places)
         return false;
     memset(places, 0, bytes);
-    for (uint32_t i = 0; i < head->n_places; i++)
-        places[i].one = b->chain_places[head->first_place + i].one;
+    for (uint32_t i = 0; i < head->n_places; i++) {
+        const np_chain_source *s = &b->chain_places[head->first_place + i];
+        places[i].one = s->one;
+        places[i].fresh = !s->one && is_fresh(l, &b->slots[s->slot], head);
+    }
     b->ctx->kernels->chain->prepare(b->chain_ops + head->first_op, (int)head->n_chain, places);
     const np_chain_op *op = b->chain_ops + head->first_op;
     for (uint32_t i = 0; i < head->n_chain; i++) {
         l->group.far |= op[i].far;
         l->in_register[at + i] = op[i].passed && i + 1 < head->n_chain && op[i].form && op[i + 1].form;
+    }
+    return true;
+}
+
+/* What never leaves the registers needs no place of its own: one serves all, by which an op finds that its
+ * input is there. */
+static bool share_places(group_layout *l, np_member *head, uint32_t at)
+{
+    np_builder *b = l->b;
+    np_chain_source *place = b->chain_places + head->first_place;
+    np_chain_op *op = b->chain_ops + head->first_op;
+    uint16_t *to = np_work_take(&b->step_work, head->n_places * sizeof *to);
+    if (!to)
+        return false;
+    memset(to, 0, head->n_places * sizeof *to);
+    for (uint32_t i = 0; i < head->n_chain; i++)
+        to[op[i].out] |= l->in_register[at + i];
+    uint16_t n = 0, shared = 0;
+    for (uint32_t i = 0; i < head->n_places; i++) {
+        const bool register_only = to[i];
+        to[i] = register_only && shared ? shared - 1 : n;
+        if (to[i] < n)
+            continue;
+        place[n++] = place[i];
+        if (register_only)
+            shared = n;
+    }
+    head->n_places = n;
+    b->n_chain_places = head->first_place + n;
+    for (uint32_t i = 0; i < head->n_chain; i++) {
+        op[i].out = to[op[i].out];
+        for (int k = 0; k < 3; k++)
+            op[i].in[k] = to[op[i].in[k]];
     }
     return true;
 }
@@ -505,16 +586,16 @@ static bool find_chains(group_layout *l)
     np_chain_op op;
     for (uint32_t m = 0, end; m < l->n; m = end) {
         np_member *head = &b->members[l->group.first_member + m];
-        const int64_t in = inner(l, m, l->group.n_axes);
+        const int64_t in = chain_row(l, m);
         head->first_op = b->n_chain_ops;
         head->first_place = b->n_chain_places;
-        for (end = m; end < l->n && inner(l, end, l->group.n_axes) == in && chainable(l, end, &op);
-             end++)
+        for (end = m; end < l->n && chain_row(l, end) == in && chainable(l, end, &op); end++)
             if (!add_chain_op(l, m, end, op))
                 return false;
         mark_passed(l, head, m);
         flatten(l, head, in);
-        if (head->n_chain && !prepare(l, head, m))
+        head->row_n = in;
+        if (head->n_chain && (!prepare(l, head, m) || !share_places(l, head, m)))
             return false;
         end += end == m;
     }
@@ -529,7 +610,7 @@ static void find_row(group_layout *l, uint32_t m)
     const np_builder *b = l->b;
     np_member *member = &b->members[l->group.first_member + m];
     const np_operand *at[NP_GROUP_INPUTS];
-    if (!member->op->row || l->group.streamed || member->n_in == 0)
+    if (!member->op->row || l->group.streamed || member->n_in == 0 || member->n_chain)
         return;
     for (uint32_t i = 0; i < member->n_in; i++)
         at[i] = slot_operand(l, &b->slots[member->first_slot + 1 + i]);
@@ -595,10 +676,11 @@ static void find_scratch(group_layout *l)
 
 static bool only_chains(const group_layout *l)
 {
-    for (uint32_t m = 0; m < l->n; m++)
-        if (!l->b->members[l->group.first_member + m].op->chain)
-            return false;
-    return true;
+    const np_member *members = l->b->members + l->group.first_member;
+    uint32_t m = 0;
+    while (m < l->n && members[m].n_chain)
+        m += members[m].n_chain;
+    return m == l->n;
 }
 
 static bool lay_out(group_layout *l)

@@ -124,7 +124,7 @@ typedef struct np_block {
 enum {
     NP_AXES = 4,
     NP_GROUP_INPUTS = 8,
-    NP_LANE_PLACES = 48 /* places of a chain that lie on a lane's stack; more need scratch */
+    NP_LANE_PLACES = 320 /* places of a chain that lie on a lane's stack; more need scratch */
 };
 
 /* A group is cut along the leading dimensions that its members share, those of extent 1 not counted. */
@@ -160,9 +160,10 @@ typedef struct np_member {
     uint32_t n_chain;          /* members from here on that run as one chain; 0: its op's own run */
     uint32_t first_op, first_place, n_places;
     bool flat; /* the chain's tile is one row */
-    bool by_row;    /* `row` runs it: rows of row_n adjacent elements, row_stride apart */
+    bool by_row;    /* `row` runs it: adjacent elements, rows row_stride apart */
     np_row_op row;
-    int64_t row_n, row_stride, out_stride; /* in elements */
+    int64_t row_n; /* elements of a row, of a chain too */
+    int64_t row_stride, out_stride; /* in elements */
 } np_member;
 
 typedef struct np_group {

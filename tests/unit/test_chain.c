@@ -1,7 +1,7 @@
 /* test_chain.c - chains over tiles: for each instruction set, random chains of ops over random
- * places give the bits of the ops' span kernels called one after the other (which have goldens of
- * their own, test_span_kernels.c), and touch nothing beside their results. What the ops say of
- * themselves. */
+ * places give the bits of the ops' span and row kernels called one after the other (which have goldens of
+ * their own, test_span_kernels.c and test_row_kernels.c), and touch nothing beside their results. What
+ * the ops say of themselves. */
 #include "kernel_fixture.h"
 
 #include "ops/support.h"
@@ -74,7 +74,8 @@ static int new_place(program *p, neap_dtype t, int shape)
     size_t at = p->used + GUARD;
     at = random_below(p, 2) ? (at + 63) & ~(size_t)63 : at + random_below(p, 4) * (size_t)size;
     p->places[p->n_places] =
-        (np_chain_place){(uint8_t *)(uintptr_t)at, row, (int32_t)size, shape == 1 || shape == 2};
+        (np_chain_place){(uint8_t *)(uintptr_t)at, row, (int32_t)size, shape == 1 || shape == 2,
+                         random_below(p, 2) != 0};
     p->dtypes[p->n_places] = t;
     p->used = (at + (size_t)(p->rows * row + n * size) + GUARD + 7) & ~(size_t)7;
     assert_true(p->used <= MEMORY);
@@ -127,10 +128,33 @@ static void add_where_or_cast(program *p, bool where)
     p->ops[p->n_ops++] = op;
 }
 
+static np_reduce_fn reduction_of(const np_kernels *k, const np_chain_op *op)
+{
+    return op->code == NP_CHAIN_ROW_SUM    ? k->row->sum[NEAP_F32]
+           : op->code == NP_CHAIN_ROW_MEAN ? k->row->mean[NEAP_F32]
+           : op->code == NP_CHAIN_ROW_MAX  ? k->row->max[NEAP_F32]
+                                           : k->row->min[NEAP_F32];
+}
+
+static void add_reduction(program *p)
+{
+    np_chain_op op = {.code = (int16_t)(NP_CHAIN_ROW_SUM + random_below(p, 4))};
+    op.in[0] = input(p, NEAP_F32);
+    if (p->places[op.in[0]].one)
+        return;
+    op.out = (uint16_t)new_place(p, NEAP_F32, 2);
+    p->ops[p->n_ops++] = op;
+}
+
 static void add_op(program *p)
 {
     np_chain_op op = {0};
-    uint32_t choice = random_below(p, 8);
+    uint32_t choice = random_below(p, 9);
+    if (choice == 8) {
+        if (p->cols > 0)
+            add_reduction(p);
+        return;
+    }
     if (choice < 2) {
         add_where_or_cast(p, choice == 0);
         return;
@@ -156,6 +180,8 @@ static int inputs_of(const np_chain_op *op)
     for (int i = 0; i < ROWS; i++)
         if (op->code == table[i].code && table[i].kind == UNARY)
             return 1;
+    if (np_chain_reduces(op))
+        return 1;
     return op->code == NP_CHAIN_WHERE                                ? 3
            : op->code == NP_CHAIN_UNARY || op->code == NP_CHAIN_CAST ? 1
                                                                      : 2;
@@ -173,7 +199,7 @@ static bool reads(const np_chain_op *op, uint16_t place)
 static bool is_passed(const program *p, int i)
 {
     uint16_t place = p->ops[i].out;
-    if (i + 1 == p->n_ops || p->twin[place] || !reads(&p->ops[i + 1], place))
+    if (i + 1 == p->n_ops || p->twin[place] || np_chain_reduces(&p->ops[i]) || !reads(&p->ops[i + 1], place))
         return false;
     for (int j = i + 1; j < p->n_ops; j++) {
         if (j > i + 1 && reads(&p->ops[j], place))
@@ -186,7 +212,7 @@ static bool is_passed(const program *p, int i)
 
 static void make_program(program *p, const np_kernels *kernels, uint64_t seed)
 {
-    static const int64_t sizes[] = {0, 1, 15, 16, 17, 64, 100, 256, 300, 777, 2047};
+    static const int64_t sizes[] = {0, 1, 15, 16, 17, 64, 100, 256, 300, 777, 2047, 2500, 4100};
     *p = (program){.kernels = kernels, .seed = seed << 20};
     p->cols = sizes[random_below(p, sizeof sizes / sizeof *sizes)];
     p->rows = p->cols > 300 ? 1 + random_below(p, 2) : 1 + random_below(p, 9);
@@ -242,7 +268,7 @@ static void bind(const program *p, uint8_t *memory, np_chain_place *places)
 
 static void run_apart(const program *p, const np_chain_op *op, const np_chain_place *places)
 {
-    static uint8_t spread[8 * 2048];
+    static uint8_t spread[8 * 4100];
     for (int64_t r = 0; r < p->rows; r++) {
         void *out = places[op->out].data + r * places[op->out].row, *x[3];
         int step[3], count = inputs_of(op);
@@ -250,7 +276,10 @@ static void run_apart(const program *p, const np_chain_op *op, const np_chain_pl
             x[k] = places[op->in[k]].data + r * places[op->in[k]].row;
             step[k] = !places[op->in[k]].one;
         }
-        if (count == 3) {
+        if (np_chain_reduces(op)) {
+            reduction_of(p->kernels, op)(&(np_reduce_args){.out = out, .x = x[0], .outer = 1, .n = p->cols,
+                                                           .inner = 1, .stride = 1});
+        } else if (count == 3) {
             op->fn.where(out, x[0], x[1], x[2], p->cols, step[0], step[1], step[2]);
         } else if (count == 2) {
             op->fn.binary(out, x[0], x[1], p->cols, step[0], step[1]);
@@ -284,7 +313,10 @@ static const char *name_of(const np_chain_op *op)
     for (int i = 0; i < ROWS; i++)
         if (op->code >= NP_CHAIN_F32 && op->code == table[i].code)
             return table[i].name;
-    return op->code == NP_CHAIN_WHERE ? "where" : op->code == NP_CHAIN_CAST ? "cast" : "called";
+    return op->code == NP_CHAIN_WHERE  ? "where"
+           : op->code == NP_CHAIN_CAST ? "cast"
+           : np_chain_reduces(op)      ? "reduction"
+                                       : "called";
 }
 
 static void tell(const program *p, uint64_t seed, size_t at)
