@@ -69,7 +69,8 @@ static neap_status run_member(const group_lane *l, const np_member *m)
             at[i - 1] = &part[i];
     }
     for (int j = 0; j < l->run->group->n_axes; j++)
-        first[s->cut[j]] = l->first[j];
+        if (s->cut[j] >= 0)
+            first[s->cut[j]] = l->first[j];
     np_call call = {.ctx = l->ctx, .pool = l->pool, .op = m->op, .attr = m->attr, .n_in = m->n_in,
                     .in = at, .out = &part[0], .scratch = l->work, .first = first,
                     .whole = whole->shape};

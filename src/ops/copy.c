@@ -21,8 +21,9 @@ static neap_status contiguous_run(const np_call *c)
     return NEAP_OK;
 }
 
-const np_op np_op_contiguous = {.name = "contiguous", .arity = 1, .infer = np_infer_same,
-                                .run = contiguous_run, .part = np_part_every};
+const np_op np_op_contiguous = {.name = "contiguous", .arity = 1, .flags = NP_OP_CHEAP,
+                                .infer = np_infer_same, .run = contiguous_run,
+                                .part = np_part_every};
 
 neap_array *np_copied(neap_array *x)
 {

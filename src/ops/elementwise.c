@@ -165,6 +165,20 @@ static bool binary_chain(const np_call *c, np_chain_op *out, np_chain_code code,
 
 /* ---- the rows ------------------------------------------------------------------------------- */
 
+/* What costs hardly more than a load and a store: functions of floats do, and what divides. */
+#define CHEAP_FLOAT 0
+#define CHEAP_NUMBER NP_OP_CHEAP
+#define CHEAP_ALL NP_OP_CHEAP
+#define CHEAP_BOOL NP_OP_CHEAP
+#define CHEAP_INTEGER NP_OP_CHEAP
+#define CHEAP_WHOLE NP_OP_CHEAP
+#define CHEAP_FRACTION NP_OP_CHEAP
+#define FLAGS(operands, code)                                                               \
+    (NP_OP_ELEMENTWISE | ((code) == NP_CHAIN_pow || (code) == NP_CHAIN_floor_divide ||      \
+                                  (code) == NP_CHAIN_remainder                              \
+                              ? 0                                                           \
+                              : CHEAP_##operands))
+
 #define NP_UNARY(op, operands)                                                \
     static neap_status op##_run(const np_call *c)                             \
     {                                                                         \
@@ -176,7 +190,7 @@ static bool binary_chain(const np_call *c, np_chain_op *out, np_chain_code code,
     }                                                                         \
     const np_op np_op_##op = {.name = #op,                                    \
                               .arity = 1,                                     \
-                              .flags = NP_OP_ELEMENTWISE,                     \
+                              .flags = FLAGS(operands, NP_CHAIN_##op),        \
                               .overwrites = 1,                                \
                               .infer = like_first,                            \
                               .run = op##_run,                                \
@@ -197,7 +211,7 @@ static bool binary_chain(const np_call *c, np_chain_op *out, np_chain_code code,
     }                                                                   \
     const np_op np_op_##op = {.name = #op,                              \
                               .arity = 2,                               \
-                              .flags = NP_OP_ELEMENTWISE,               \
+                              .flags = FLAGS(operands, code),           \
                               .overwrites = 3,                          \
                               .infer = result,                          \
                               .run = op##_run,                          \
@@ -213,6 +227,7 @@ static bool binary_chain(const np_call *c, np_chain_op *out, np_chain_code code,
 #undef NP_UNARY
 #undef NP_BINARY
 #undef NP_COMPARE
+#undef FLAGS
 
 /* ---- where, cast ---------------------------------------------------------------------------- */
 
@@ -237,8 +252,8 @@ static bool where_chain(const np_call *c, np_chain_op *out)
     return true;
 }
 
-const np_op np_op_where = {.name = "where", .arity = 3, .flags = NP_OP_ELEMENTWISE, .overwrites = 6,
-                           .infer = where_infer, .run = where_run, .chain = where_chain};
+const np_op np_op_where = {.name = "where", .arity = 3,
+                           .flags = NP_OP_ELEMENTWISE | NP_OP_CHEAP, .overwrites = 6, .infer = where_infer, .run = where_run, .chain = where_chain};
 
 neap_array *neap_where(neap_array *condition, neap_array *a, neap_array *b)
 {

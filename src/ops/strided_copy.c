@@ -7,7 +7,7 @@
 
 #include "ops/support.h"
 
-enum { BLOCK = 32, PARALLEL_BYTES = 128 * 1024, GRAIN = 64 };
+enum { BLOCK = 32, PARALLEL_BYTES = 128 * 1024, GRAIN = 64, FILL_BYTES = 4096 };
 
 static int64_t magnitude(int64_t v)
 {
@@ -72,11 +72,26 @@ np_copy np_copy_make(int64_t size, int rank, const int64_t *shape, const int64_t
     for (int64_t i = 0; i < n; i++)                                                                \
     *(type *)(to + i * to_step) = *(const type *)(from + i * from_step)
 
+/* One element n times: what is there already, again and again. */
+static void fill_row(int64_t size, uint8_t *to, const uint8_t *from, int64_t n)
+{
+    memcpy(to, from, (size_t)size);
+    for (int64_t done = size, more; done < n * size; done += more) {
+        more = done < FILL_BYTES ? done : FILL_BYTES;
+        more = more < n * size - done ? more : n * size - done;
+        memcpy(to + done, to, (size_t)more);
+    }
+}
+
 static void copy_row(int64_t size, uint8_t *to, int64_t to_step, const uint8_t *from,
                      int64_t from_step, int64_t n)
 {
     if (to_step == size && from_step == size) {
         memcpy(to, from, (size_t)(n * size));
+        return;
+    }
+    if (to_step == size && from_step == 0) {
+        fill_row(size, to, from, n);
         return;
     }
     switch (size) {

@@ -47,10 +47,10 @@ static neap_status triu_run(const np_call *c)
     return run_triangle(c, true);
 }
 
-const np_op np_op_tril = {.name = "tril", .arity = 1, .overwrites = 1, .infer = triangle_infer,
-                          .run = tril_run, .part = np_part_every};
-const np_op np_op_triu = {.name = "triu", .arity = 1, .overwrites = 1, .infer = triangle_infer,
-                          .run = triu_run, .part = np_part_every};
+const np_op np_op_tril = {.name = "tril", .arity = 1, .flags = NP_OP_CHEAP, .overwrites = 1,
+                          .infer = triangle_infer, .run = tril_run, .part = np_part_every};
+const np_op np_op_triu = {.name = "triu", .arity = 1, .flags = NP_OP_CHEAP, .overwrites = 1,
+                          .infer = triangle_infer, .run = triu_run, .part = np_part_every};
 
 static neap_array *build(const np_op *op, neap_array *x, int64_t k)
 {

@@ -43,6 +43,7 @@ typedef struct np_fusion {
     uint32_t *order;        /* of groups */
     uint8_t *axes;          /* by group: how many; heavy: see np_group_shape */
     bool *heavy;
+    uint8_t *lacks; /* by task: bit j: axis j of its group is none of its result's */
     int64_t block_rows;     /* of groups that stream rows */
 } np_fusion;
 

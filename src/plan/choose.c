@@ -14,6 +14,8 @@
 
 enum { MOST_CANDIDATES = 224, MOST_REPAIRS = 12 };
 
+#define NEXT_TO_NOTHING 1.02 /* time of values made again for axes that they lack, the arena as it was */
+
 typedef struct candidate {
     char text[80];
     uint64_t arena; /* whole pages */
@@ -35,6 +37,8 @@ typedef struct chooser {
     bool have_best, least_known;
     bool frozen; /* candidates are only told of */
     bool dear;   /* what costs no time does not fit: of what fits the fastest is wanted */
+    bool free;   /* only what costs next to nothing ... */
+    np_way put_off; /* ... which this does not, or of no fusion */
     candidate all[MOST_CANDIDATES];
 } chooser;
 
@@ -78,6 +82,9 @@ static bool better(const chooser *c, const candidate *k, const candidate *than)
         return fits(c, k);
     if (c->dear && fits(c, k) && k->seconds != than->seconds)
         return k->seconds < than->seconds;
+    if (c->free && k->way.repeats && !than->way.repeats)
+        return k->arena <= than->arena && (double)k->arena * k->seconds <=
+                                              (double)than->arena * than->seconds * NEXT_TO_NOTHING;
     return k->arena < than->arena || (k->arena == than->arena && k->seconds <= than->seconds);
 }
 
@@ -87,9 +94,12 @@ static void keep(chooser *c, np_fusion *fusion, uint64_t arena, const char *text
     candidate k = {.arena = pages(arena), .seconds = np_plan_seconds(c->b), .way = c->way};
     snprintf(k.text, sizeof k.text, "%s", text);
     bool take = !c->frozen && (!c->have_best || better(c, &k, &c->all[c->best_at]));
+    const bool later = c->free && k.way.repeats && !take && k.arena < c->all[c->best_at].arena;
+    if (later)
+        c->put_off = k.way;
     if (c->n == MOST_CANDIDATES)
         take = false;
-    else
+    else if (!later)
         c->all[c->n++] = k;
     if (take && c->have_best)
         np_fusion_free(c->b, &c->best);
@@ -180,7 +190,7 @@ bool np_fuse_way(np_fuser *f, const np_way *way, uint64_t limit, np_fusion *out,
     for (*rounds = 0; barred; ++*rounds) {
         np_fuser_reset(f);
         if (way->fused)
-            np_fuse(f, way->sideways, way->rows > 0);
+            np_fuse(f, way->sideways, way->rows > 0, way->repeats);
         if (!np_fusion_take(f, out))
             return false;
         out->block_rows = way->rows;
@@ -197,14 +207,17 @@ bool np_fuse_way(np_fuser *f, const np_way *way, uint64_t limit, np_fusion *out,
     return true;
 }
 
-static bool try_fusion(chooser *c, bool sideways, int64_t rows, uint64_t limit, const char *text)
+static const char repeats_text[] = "and made again for axes they lack";
+
+static bool try_fusion(chooser *c, np_way way, const char *text)
 {
     np_fusion fusion;
     uint64_t arena;
     int rounds;
-    c->way = (np_way){.fused = true, .sideways = sideways, .rows = rows, .limit = limit};
+    way.fused = true;
+    c->way = way;
     np_fuser_allow_all(&c->f);
-    return np_fuse_way(&c->f, &c->way, limit, &fusion, &arena, &rounds) &&
+    return np_fuse_way(&c->f, &c->way, way.limit, &fusion, &arena, &rounds) &&
            offer(c, &fusion, arena, text);
 }
 
@@ -231,10 +244,15 @@ static bool try_free(chooser *c)
         return false;
     if (without & NEAP_PLAN_NO_FUSION || c->options.max_fusion_size < 2 || c->b->n_tasks < 2)
         return true;
-    if (!try_fusion(c, false, 0, c->all[c->best_at].arena, "ops fused along their values"))
+    np_way way = {.limit = c->all[c->best_at].arena};
+    if (!try_fusion(c, way, "ops fused along their values"))
         return false;
-    return without & NEAP_PLAN_NO_SIDEWAYS ||
-           try_fusion(c, true, 0, c->all[c->best_at].arena, "and beside each other");
+    way = (np_way){.sideways = true, .limit = c->all[c->best_at].arena};
+    if (!(without & NEAP_PLAN_NO_SIDEWAYS) && !try_fusion(c, way, "and beside each other"))
+        return false;
+    way = (np_way){.sideways = c->all[c->best_at].way.sideways, .repeats = true,
+                   .limit = c->all[c->best_at].arena};
+    return !np_fuser_may_repeat(&c->f) || try_fusion(c, way, repeats_text);
 }
 
 /* Blocks of rows, the longest first. */
@@ -249,7 +267,9 @@ static bool try_streaming(chooser *c)
             char text[56];
             snprintf(text, sizeof text, "row streaming by %d rows%s", (int)rows[i],
                      sideways ? ", also beside each other" : "");
-            if (!try_fusion(c, sideways, rows[i], UINT64_MAX, text))
+            const np_way way = {.sideways = sideways, .repeats = true, .rows = rows[i],
+                                .limit = UINT64_MAX};
+            if (!try_fusion(c, way, text))
                 return false;
         }
     return true;
@@ -294,6 +314,8 @@ static bool try_again(chooser *c, uint32_t n, bool fused, bool streams)
 /* What costs time. */
 static bool try_dear(chooser *c)
 {
+    if (c->put_off.fused && !try_fusion(c, c->put_off, repeats_text))
+        return false;
     if (!try_streaming(c))
         return false;
     const uint32_t n = c->n;
@@ -327,7 +349,9 @@ static bool choose(chooser *c)
 {
     if (!np_fuser_start(&c->f, c->b, &c->options))
         return false;
+    c->free = true;
     bool ok = try_free(c);
+    c->free = false;
     bool needed = c->options.without & NEAP_PLAN_LOW_MEMORY ||
                   (ok && c->budget != UINT64_MAX && !fits(c, &c->all[c->best_at]));
     c->frozen = !needed;

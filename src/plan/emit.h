@@ -38,5 +38,9 @@ bool np_emit_part(np_builder *b, const np_todo *t, uint32_t *operand);
 double np_step_seconds(const np_builder *b, const np_raw_step *s);
 double np_plan_seconds(const np_builder *b); /* of all steps */
 double np_task_seconds(const np_builder *b, uint32_t task); /* as a step of its own; 0: unknown */
+double np_work_seconds(const np_builder *b, double bytes, double flops);
+double np_operand_bytes(const np_operand *o);
+/* `shapes`: see np_task_call; `again`: of making the value of a tile once more. */
+double np_call_flops(const np_call *shapes, bool again);
 
 #endif

@@ -1,14 +1,16 @@
 /* fuse.c - which tasks become one step.
  *
  * A group runs tile by tile: its inner values exist for a tile only. Tasks join along the values
- * that they hand on, then (sideways) where they read the same one. Every merge is weighed on a
- * timeline of live bytes: a group runs where its last task ran, so what its other tasks read lives
- * longer, and it must not raise the peak. */
+ * that they hand on; what lacks some of the group's axes and is cheap (repeats), made again for each of
+ * their indices; and (sideways) where they read the same one. Every merge is weighed on a timeline of
+ * live bytes: a group runs where its last task ran, so what its other tasks read lives longer, and it
+ * must not raise the peak. */
 #include "plan/fuse.h"
 
 #include <string.h>
 
 #include "ops/op_table.h"
+#include "plan/emit.h"
 
 enum {
     LEAST_ELEMENTS = 8192,  /* below, a step of its own costs nothing */
@@ -16,8 +18,13 @@ enum {
     MOST_MEMBERS = 1024,
     MOST_READERS = 32, /* of a value that is made a tile's only */
     MOST_VISITS = 4096, /* groups looked at to see whether a merge would make a circle */
-    FARTHEST = 4096     /* tasks between two that are merged */
+    FARTHEST = 4096,    /* tasks between two that are merged */
+    LONG_ROW = 65536,   /* elements for one index of all axes: not for the sake of a merge */
+    MOST_TIMES = 256,   /* that a value is made for indices of axes it lacks */
+    REPEATED = NP_OP_ELEMENTWISE | NP_OP_CHEAP
 };
+
+#define LITTLE 0.25 /* of a group's time that a value may take which is made more than once */
 
 /* ---- a task alone ------------------------------------------------------------------------------ */
 
@@ -125,13 +132,18 @@ static void find_axes(np_fuser *f, uint32_t task)
         f->axes[task] = (uint8_t)axes;
 }
 
-int np_task_axis(const np_builder *b, uint32_t task, int axis)
+int np_task_axis(const np_builder *b, uint32_t task, uint8_t lacks, int axis)
 {
-    return axis_dim(b->g->entries[b->tasks[task].entry].array, axis);
+    int j = axis;
+    for (int k = 0; k < axis; k++)
+        j -= lacks >> k & 1;
+    return lacks >> axis & 1 ? -1 : axis_dim(b->g->entries[b->tasks[task].entry].array, j);
 }
 
-/* Does a tile of what `from` makes hold all that the same tile of `to` reads of it through input i? */
-static bool tile_serves(const np_fuser *f, uint32_t from, uint32_t to, uint32_t i, int n_axes)
+/* Does a tile of what `from` makes hold all that the same tile of `to` reads of it through input i?
+ * What lacks an axis is the same for all of its indices. */
+static bool tile_serves(const np_fuser *f, uint32_t from, uint8_t lacks, uint32_t to, uint32_t i,
+                        int n_axes)
 {
     const np_builder *b = f->b;
     const neap_array *made = b->g->entries[b->tasks[from].entry].array;
@@ -143,9 +155,16 @@ static bool tile_serves(const np_fuser *f, uint32_t from, uint32_t to, uint32_t 
         return false;
     bool axis[NEAP_MAX_RANK] = {false};
     for (int j = 0; j < n_axes; j++) {
-        int d = axis_dim(made, j), e = np_op_part(&c.call, np_task_axis(b, to, j), i);
-        if (d < 0 || e < 0 || v->shape[e] != made->shape[d] || v->strides[e] != made->strides[d] ||
-            (v->dynamic_dim >= 0 && (v->dynamic_dim == e) != (made->dynamic_dim == d)))
+        int d = np_task_axis(b, from, lacks, j), r = np_task_axis(b, to, f->lacks[to], j);
+        if (r < 0 && lacks >> j & 1)
+            continue;
+        int e = r < 0 ? -1 : np_op_part(&c.call, r, i);
+        bool same = lacks >> j & 1
+                        ? e >= 0 && v->strides[e] == 0
+                        : d >= 0 && e >= 0 && v->shape[e] == made->shape[d] &&
+                              v->strides[e] == made->strides[d] &&
+                              (v->dynamic_dim < 0 || (v->dynamic_dim == e) == (made->dynamic_dim == d));
+        if (!same)
             return false;
         axis[e] = true;
     }
@@ -157,7 +176,7 @@ static bool tile_serves(const np_fuser *f, uint32_t from, uint32_t to, uint32_t 
             return false;
         reach += (v->shape[d] - 1) * v->strides[d];
     }
-    return reach < made->strides[axis_dim(made, n_axes - 1)];
+    return reach < made->strides[np_task_axis(b, from, lacks, n_axes - 1)];
 }
 
 /* ---- groups ------------------------------------------------------------------------------------ */
@@ -188,8 +207,27 @@ bool np_axes_set_later(const np_group_shape *s, int from)
     return false;
 }
 
-/* Do all values handed on inside the union hold for tiles of n axes? */
-static bool tiles_serve(np_fuser *f, uint32_t from, uint32_t to, int n)
+/* Bits by axis of a group that lacks some of another one's, by axis of that one. */
+static uint8_t spread(uint8_t bits, uint8_t lacks)
+{
+    uint8_t out = lacks;
+    for (int j = 0, k = 0; j < NP_AXES; j++)
+        if (!(lacks >> j & 1))
+            out |= (uint8_t)((bits >> k++ & 1) << j);
+    return out;
+}
+
+/* Has every task of the group the last of n axes? A tile is of several of its indices. */
+static bool all_have(const np_fuser *f, uint32_t group, int n)
+{
+    for (uint32_t m = group; m != NP_NONE; m = f->next[m])
+        if (f->lacks[m] >> (n - 1) & 1)
+            return false;
+    return true;
+}
+
+/* Do all values that `from` hands on to `to` hold for tiles of n axes, of which it lacks some? */
+static bool tiles_serve(np_fuser *f, uint32_t from, uint8_t lacks, uint32_t to, int n)
 {
     for (uint32_t m = from; m != NP_NONE; m = f->next[m])
         for (uint32_t k = f->b->out_first[m]; k < f->b->out_first[m + 1]; k++) {
@@ -200,7 +238,8 @@ static bool tiles_serve(np_fuser *f, uint32_t from, uint32_t to, int n)
             uint32_t inputs;
             neap_array *const *in = np_task_inputs(f->b, t, &inputs);
             for (uint32_t i = 0; i < inputs; i++)
-                if (np_task_maker(f->b, t, i, in[i]) == m && !tile_serves(f, m, e->to, i, n))
+                if (np_task_maker(f->b, t, i, in[i]) == m &&
+                    !tile_serves(f, m, spread(f->lacks[m], lacks), e->to, i, n))
                     return false;
         }
     return true;
@@ -385,6 +424,27 @@ static int64_t largest(np_fuser *f, uint32_t task)
     return np_size(a->rank, a->shape);
 }
 
+/* Elements of the longest row of a group cut along n axes. */
+static int64_t longest_row(np_fuser *f, uint32_t g, int n)
+{
+    const np_group_shape s = np_task_shape(f->b, g, n, false);
+    int64_t most = 0;
+    for (uint32_t m = g; m != NP_NONE; m = f->next[m]) {
+        int64_t row = largest(f, m);
+        for (int j = 0; j < n; j++)
+            row /= f->lacks[m] >> j & 1 ? 1 : s.extent[j];
+        most = row > most ? row : most;
+    }
+    return most;
+}
+
+/* Would a group, cut along n axes, have tiles of much, and without the others of little? */
+static bool too_long(np_fuser *f, uint32_t a, uint32_t b, int n)
+{
+    return n < f->axes[a] && n < f->axes[b] &&
+           (longest_row(f, a, n) > LONG_ROW || longest_row(f, b, n) > LONG_ROW);
+}
+
 /* Merges the groups of two tasks if that is possible and good. */
 static void try_merge(np_fuser *f, uint32_t x, uint32_t y)
 {
@@ -410,11 +470,16 @@ static void try_merge(np_fuser *f, uint32_t x, uint32_t y)
         tell(f, x, y, "the group would have more than max_fusion_size ops", 0);
         return;
     }
-    while (n > 0 && !(tiles_serve(f, a, b, n) && tiles_serve(f, b, a, n)))
+    while (n > 0 && !(all_have(f, a, n) && all_have(f, b, n) && tiles_serve(f, a, 0, b, n) &&
+                      tiles_serve(f, b, 0, a, n)))
         n--;
     if (n == 0 || np_axes_set_later(&of_a, n) || np_axes_set_later(&of_b, n) ||
         circle(f, (uint32_t[]){a, b}, 2))
         return;
+    if (too_long(f, a, b, n)) {
+        tell(f, x, y, "they share few axes: a tile would be large", 0);
+        return;
+    }
     uint64_t more = rise(f, a, b);
     if (more)
         tell(f, x, y, "what they read would live longer and raise the peak", more);
@@ -467,7 +532,7 @@ static void make_inner(np_fuser *f, uint32_t t)
         return;
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < n && axes > 0; k++)
-            while (k != i && axes > 0 && !tiles_serve(f, set[i], set[k], axes))
+            while (k != i && axes > 0 && !tiles_serve(f, set[i], 0, set[k], axes))
                 axes--;
     if (axes == 0 || circle(f, set, n))
         return;
@@ -478,6 +543,122 @@ static void make_inner(np_fuser *f, uint32_t t)
         set[0] = earlier ? b : a;
     }
 }
+
+/* ---- values made again for each index of axes that they lack ----------------------------------- */
+
+/* Do all tasks of group a cost little, and are they needed in it and in b only? */
+static bool may_repeat(np_fuser *f, uint32_t a, uint32_t b)
+{
+    for (uint32_t m = a; m != NP_NONE; m = f->next[m]) {
+        const np_op *op = np_task_op(f->b, &f->b->tasks[m]);
+        if (!(op->flags & REPEATED) || !inner_to(f, m, a, b))
+            return false;
+        for (uint32_t k = f->b->out_first[m]; k < f->b->out_first[m + 1]; k++) {
+            uint32_t to = np_fuser_group(f, f->b->edges[f->b->out[k]].to);
+            if (to != a && to != b)
+                return false;
+        }
+        for (uint32_t k = f->b->in_first[m]; k < f->b->in_first[m + 1]; k++)
+            if (np_fuser_group(f, f->b->edges[f->b->in[k]].from) == b)
+                return false;
+    }
+    return true;
+}
+
+/* The axes of y's group that what y reads of x lacks; 0: none, or it follows them otherwise. */
+static uint8_t find_lacks(np_fuser *f, uint32_t x, uint32_t y, const np_group_shape *of_x,
+                          const np_group_shape *of_y)
+{
+    np_task_call c;
+    uint32_t n, i = 0;
+    const np_todo *t = &f->b->tasks[y];
+    neap_array *const *in = np_task_inputs(f->b, t, &n);
+    while (np_task_maker(f->b, t, i, in[i]) != x)
+        i++;
+    np_task_call_init(&c, f->b, y);
+    uint8_t lacks = 0;
+    int k = 0;
+    for (int j = 0; j < of_y->n_axes; j++) {
+        int d = np_task_axis(f->b, y, f->lacks[y], j), e = d < 0 ? -1 : np_op_part(&c.call, d, i);
+        if (d < 0 || (e >= 0 && in[i]->strides[e] == 0)) {
+            lacks |= (uint8_t)(1 << j);
+            continue;
+        }
+        if (k == of_x->n_axes || of_x->extent[k] != of_y->extent[j] || of_x->param[k] != of_y->param[j])
+            return 0;
+        k++;
+    }
+    const bool last = lacks >> (of_y->n_axes - 1) & 1;
+    return last || np_axes_set_later(of_x, k) ? 0 : lacks;
+}
+
+/* How often what lacks these axes is made. */
+static double times(const np_group_shape *s, uint8_t lacks)
+{
+    double n = 1;
+    for (int j = 0; j < s->n_axes; j++)
+        n *= lacks >> j & 1 ? (double)s->extent[j] : 1;
+    return n;
+}
+
+/* Does making group a's values again take next to nothing beside what group b takes? */
+static bool costs_little(np_fuser *f, uint32_t a, uint32_t b, const np_group_shape *s, uint8_t lacks)
+{
+    double again = 0, bytes = 0, flops = 0;
+    np_task_call c;
+    for (uint32_t m = a; m != NP_NONE; m = f->next[m]) {
+        np_task_call_init(&c, f->b, m);
+        again += np_call_flops(&c.call, true) * (times(s, spread(f->lacks[m], lacks)) - 1);
+    }
+    for (uint32_t m = b; m != NP_NONE; m = f->next[m]) {
+        const np_todo *t = &f->b->tasks[m];
+        np_task_call_init(&c, f->b, m);
+        flops += np_call_flops(&c.call, f->lacks[m]) * times(s, f->lacks[m]);
+        bytes += inner_to(f, m, b, b) ? 0 : np_operand_bytes(&c.out);
+        for (uint32_t i = 0; i < c.call.n_in; i++) {
+            uint32_t maker = np_task_maker(f->b, t, i, f->b->g->entries[t->entry].array->in[i]);
+            if (maker == NP_NONE || np_fuser_group(f, maker) != b)
+                bytes += np_operand_bytes(&c.in[i]);
+        }
+    }
+    return np_work_seconds(f->b, 0, again) <= LITTLE * np_work_seconds(f->b, bytes, flops);
+}
+
+/* Makes the group of x, which y reads, part of y's group although it lacks some of that one's axes. */
+static void try_repeat(np_fuser *f, uint32_t x, uint32_t y, bool dear)
+{
+    uint32_t a = np_fuser_group(f, x), b = np_fuser_group(f, y);
+    if (a == b || !f->axes[a] || !f->axes[b] || largest(f, x) < LEAST_ELEMENTS || f->heavy[a] ||
+        (f->heavy[b] && !dear) || f->last[a] > f->last[b] || f->last[b] - f->last[a] > FARTHEST ||
+        f->size[a] + f->size[b] > MOST_MEMBERS)
+        return;
+    const np_group_shape of_a = np_task_shape(f->b, a, f->axes[a], false);
+    const np_group_shape of_b = np_task_shape(f->b, b, f->axes[b], false);
+    const uint8_t lacks = find_lacks(f, x, y, &of_a, &of_b);
+    if (!lacks || times(&of_b, lacks) > MOST_TIMES || !may_repeat(f, a, b) ||
+        !tiles_serve(f, a, lacks, b, of_b.n_axes))
+        return;
+    if (merged_count(f, a, b) > (uint32_t)f->options->max_fusion_size) {
+        tell(f, x, y, "the group would have more than max_fusion_size ops", 0);
+        return;
+    }
+    if (!dear && !costs_little(f, a, b, &of_b, lacks)) {
+        tell(f, x, y, "made again for each index of the axes that it lacks, it would take too long", 0);
+        return;
+    }
+    if (circle(f, (uint32_t[]){a, b}, 2))
+        return;
+    uint64_t more = rise(f, a, b);
+    if (more) {
+        tell(f, x, y, "what they read would live longer and raise the peak", more);
+        return;
+    }
+    for (uint32_t m = a; m != NP_NONE; m = f->next[m])
+        f->lacks[m] = spread(f->lacks[m], lacks);
+    join(f, a, b, of_b.n_axes);
+}
+
+/* ---- passes ------------------------------------------------------------------------------------ */
 
 static void merge_to_stream(np_fuser *f)
 {
@@ -493,6 +674,17 @@ static void merge_along_values(np_fuser *f)
             const np_edge *e = &f->b->edges[f->b->in[k]];
             if (e->reads && f->axes[np_fuser_group(f, t)] && f->axes[np_fuser_group(f, e->from)])
                 try_merge(f, e->from, t);
+        }
+}
+
+/* Readers first: a mask joins what takes long, and what the mask is made of then joins that, too. */
+static void merge_to_repeat(np_fuser *f, bool dear)
+{
+    for (uint32_t t = f->b->n_tasks; t-- > 0;)
+        for (uint32_t k = f->b->in_first[t]; k < f->b->in_first[t + 1]; k++) {
+            const np_edge *e = &f->b->edges[f->b->in[k]];
+            if (e->reads)
+                try_repeat(f, e->from, t, dear);
         }
 }
 
@@ -570,7 +762,7 @@ static bool take_tables(np_fuser *f)
 {
     const size_t t = f->b->n_tasks + 1, g = f->b->g->n + 1;
     f->table_bytes = t * (2 * sizeof(int64_t) + sizeof(uint64_t)) +
-                     (12 * t + MOST_VISITS + g) * sizeof(uint32_t) + 4 * t;
+                     (12 * t + MOST_VISITS + g) * sizeof(uint32_t) + 5 * t;
     uint8_t *p = f->tables = np_workspace_take(f->b->ctx, f->table_bytes);
     if (!p)
         return false;
@@ -594,6 +786,7 @@ static bool take_tables(np_fuser *f)
     TAKE(reader, g);
     TAKE(within, t);
     TAKE(axes, t);
+    TAKE(lacks, t);
     TAKE(heavy, t);
     TAKE(barred, t);
 #undef TAKE
@@ -605,6 +798,7 @@ void np_fuser_reset(np_fuser *f)
     const size_t t = f->b->n_tasks + 1;
     memset(f->live, 0, t * sizeof *f->live);
     memset(f->within, 0, t * sizeof *f->within);
+    memset(f->lacks, 0, t);
     f->peak = 0;
     start_lives(f);
 }
@@ -639,11 +833,31 @@ void np_fuser_free(np_fuser *f)
     f->tables = NULL;
 }
 
-void np_fuse(np_fuser *f, bool sideways, bool streams)
+bool np_fuser_may_repeat(np_fuser *f)
+{
+    for (uint32_t t = 0; t < f->b->n_tasks; t++) {
+        uint32_t n;
+        neap_array *const *in = np_task_inputs(f->b, &f->b->tasks[t], &n);
+        for (uint32_t i = 0; i < n; i++) {
+            const neap_array *made = np_storage_const(in[i]);
+            bool broadcast = false;
+            for (int d = 0; d < in[i]->rank; d++)
+                broadcast |= in[i]->strides[d] == 0 && in[i]->shape[d] > 1;
+            if (broadcast && np_graph_runs(made) && made->op->flags & REPEATED &&
+                np_size(made->rank, made->shape) >= LEAST_ELEMENTS)
+                return true;
+        }
+    }
+    return false;
+}
+
+void np_fuse(np_fuser *f, bool sideways, bool streams, bool repeats)
 {
     if (streams)
         merge_to_stream(f);
     merge_along_values(f);
+    if (repeats)
+        merge_to_repeat(f, streams);
     if (!sideways)
         return;
     memset(f->reader, 0xff, (f->b->g->n + 1) * sizeof *f->reader);

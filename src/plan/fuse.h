@@ -16,6 +16,7 @@ typedef struct np_fuser {
     const neap_plan_options *options;
     /* by task; of groups at their representative */
     uint8_t *axes; /* that the members share; 0: stays alone */
+    uint8_t *lacks; /* by task: see np_fusion */
     bool *heavy;
     uint32_t *parent, *next, *first, *last; /* next: members, from the representative on */
     uint32_t *count, *size;
@@ -41,8 +42,10 @@ void np_fuser_reset(np_fuser *f);
 void np_fuser_bar(np_fuser *f, const np_fusion *fusion, uint32_t group);
 void np_fuser_allow_all(np_fuser *f); /* nothing is barred any more */
 /* Merges; sideways: also what only reads the same values; streams: also ops that run in blocks of rows
- * over all lanes, which costs time and saves memory. */
-void np_fuse(np_fuser *f, bool sideways, bool streams);
+ * over all lanes, which costs time and saves memory; repeats: also cheap values that lack axes of a group,
+ * made again for each index. */
+void np_fuse(np_fuser *f, bool sideways, bool streams, bool repeats);
+bool np_fuser_may_repeat(np_fuser *f); /* may there be such values? */
 void np_fuser_free(np_fuser *f);
 uint32_t np_fuser_group(np_fuser *f, uint32_t task); /* the representative of a task's group */
 /* What the fuser has come to, in an order that runs. */
@@ -57,8 +60,9 @@ bool np_axes_set_later(const np_group_shape *s, int from);
 /* The axes of a group with that many, told by one of its tasks. */
 np_group_shape np_task_shape(const np_builder *b, uint32_t task, int n_axes, bool heavy);
 
-/* Task as a call (at most NP_GROUP_INPUTS inputs); the dimension of its result that is axis j. */
+/* Task as a call (at most NP_GROUP_INPUTS inputs); the dimension of its result that is axis j of its
+ * group, -1: none is. */
 void np_task_call_init(np_task_call *c, const np_builder *b, uint32_t task);
-int np_task_axis(const np_builder *b, uint32_t task, int axis);
+int np_task_axis(const np_builder *b, uint32_t task, uint8_t lacks, int axis);
 
 #endif

@@ -7,7 +7,7 @@
 
 static size_t table_bytes(uint32_t n_tasks)
 {
-    return ((size_t)n_tasks + 1) * (4 * sizeof(uint32_t) + 2);
+    return ((size_t)n_tasks + 1) * (4 * sizeof(uint32_t) + 3);
 }
 
 static bool take_fusion(np_builder *b, np_fusion *o)
@@ -22,6 +22,7 @@ static bool take_fusion(np_builder *b, np_fusion *o)
     o->order = o->task + t;
     o->axes = (uint8_t *)(o->order + t);
     o->heavy = (bool *)(o->axes + t);
+    o->lacks = (uint8_t *)(o->heavy + t);
     return true;
 }
 
@@ -165,6 +166,7 @@ bool np_fusion_take(np_fuser *f, np_fusion *o)
         return false;
     list_members(f, o);
     order_groups(f, o);
+    memcpy(o->lacks, f->lacks, f->b->n_tasks);
     memset(f->seen, 0, f->b->n_tasks * sizeof *f->seen); /* the heap lay there */
     memset(f->counted, 0, f->b->n_tasks * sizeof *f->counted);
     return true;

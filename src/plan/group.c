@@ -1,7 +1,8 @@
 /* group.c - lays out a group's step: its operands and how they are cut, tiles, chains, scratch.
  *
- * An axis is a leading dimension that all members share. A tile is `block` indices of the last axis
- * used (and one of each before it), so it is a run of adjacent elements of every value made here. */
+ * An axis is a leading dimension that all members share, but for those that lack it: their tiles are the
+ * same for all of its indices. A tile is `block` indices of the last axis used (and one of each before
+ * it), so it is a run of adjacent elements of every value made here. */
 #include <string.h>
 
 #include "ops/op_table.h"
@@ -133,8 +134,18 @@ static int64_t inner(const group_layout *l, uint32_t m, int n)
     const np_builder *b = l->b;
     int64_t size = elements(slot_operand(l, &b->slots[b->members[l->group.first_member + m].first_slot]));
     for (int j = 0; j < n; j++)
-        size /= l->shape.extent[j];
+        if (!(l->fusion->lacks[l->task[m]] >> j & 1))
+            size /= l->shape.extent[j];
     return size;
+}
+
+/* Has every member the n-th axis? A tile is of several indices of the last one. */
+static bool all_have(const group_layout *l, int n)
+{
+    bool all = true;
+    for (uint32_t m = 0; m < l->n; m++)
+        all &= !(l->fusion->lacks[l->task[m]] >> (n - 1) & 1);
+    return all;
 }
 
 /* As few axes as make rows short and take in all extents that are set at run time. */
@@ -142,7 +153,8 @@ static void choose_axes(group_layout *l)
 {
     int64_t longest = INT64_MAX;
     int n = 0;
-    while (n < l->shape.n_axes && (longest > INNER_ELEMENTS || np_axes_set_later(&l->shape, n))) {
+    while (n < l->shape.n_axes && (longest > INNER_ELEMENTS || np_axes_set_later(&l->shape, n) ||
+                                   !all_have(l, n))) {
         n++;
         longest = 0;
         for (uint32_t m = 0; m < l->n; m++)
@@ -161,10 +173,11 @@ static void cut_slots(group_layout *l)
         const np_member *member = &b->members[l->group.first_member + m];
         np_task_call_init(&c, b, l->task[m]);
         for (int j = 0; j < l->group.n_axes; j++) {
-            int d = np_task_axis(b, l->task[m], j);
+            int d = np_task_axis(b, l->task[m], l->fusion->lacks[l->task[m]], j);
             b->slots[member->first_slot].cut[j] = (int8_t)d;
             for (uint32_t i = 0; i < member->n_in; i++)
-                b->slots[member->first_slot + 1 + i].cut[j] = (int8_t)np_op_part(&c.call, d, i);
+                b->slots[member->first_slot + 1 + i].cut[j] =
+                    (int8_t)(d < 0 ? -1 : np_op_part(&c.call, d, i));
         }
     }
     const np_member *last = &b->members[l->group.first_member + l->n - 1];
@@ -706,7 +719,7 @@ bool np_emit_group(np_builder *b, const np_fusion *fusion, uint32_t g)
     group_layout l = {.b = b, .fusion = fusion, .g = g, 
                       .task = fusion->task + fusion->first[g],
                       .n = fusion->first[g + 1] - fusion->first[g], .first_slot = b->n_slots};
-    l.shape = np_task_shape(b, l.task[0], fusion->axes[g], fusion->heavy[g]);
+    l.shape = np_task_shape(b, l.task[l.n - 1], fusion->axes[g], fusion->heavy[g]); /* lacks none */
     l.group.first_member = b->n_members;
     l.group.n_members = l.n;
     l.group.streamed = l.shape.heavy;

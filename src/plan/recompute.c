@@ -155,8 +155,7 @@ static uint32_t step_of(const view *v, uint32_t task)
 static bool is_cheap(const view *v, uint32_t task)
 {
     const np_op *op = np_task_op(v->b, &v->b->tasks[task]);
-    return op->flags & (NP_OP_CHEAP | NP_OP_ELEMENTWISE) || op == &np_op_contiguous ||
-           op == &np_op_take || op == &np_op_tril || op == &np_op_triu ||
+    return op->flags & (NP_OP_CHEAP | NP_OP_ELEMENTWISE) || op == &np_op_take ||
            op == &np_op_random_bits || op == &np_op_random_uniform;
 }
 
