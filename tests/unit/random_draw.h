@@ -1,5 +1,6 @@
 /* random_draw.h - draws the random program of a seed: elementwise ops of several dtypes, views,
- * reductions, norms, products, joins, effects; chains, spelled-out softmaxes, sums of siblings.
+ * reductions, norms, products, joins, effects; chains, spelled-out softmaxes, sums of siblings, masks
+ * of several.
  *
  * A drawn node is kept only if its builder takes it, so shape rules are the library's own; what a
  * test compares is plans of one program with each other. Numbers come from bits, not from libm. */
@@ -583,6 +584,54 @@ static inline int draw_layers(random_graph *g, int x)
     return x;
 }
 
+/* What a mask is made of: cheap ops, each read by the next one only. */
+static inline int draw_mask(random_graph *g, int x)
+{
+    static const char *const names[] = {"greater_equal", "less", "add", "mul", "maximum", "equal"};
+    int m = x;
+    for (int k = 1 + rnd(g, 3); k > 0; k--) {
+        int y = rnd(g, 6) ? combine(g, names[rnd(g, COUNT(names))], m, rnd(g, 2) ? x : partner(g, x, false))
+                          : draw_elementwise(g, m);
+        m = y >= 0 && same_shape(&g->node[y], &g->node[x]) ? y : m;
+    }
+    return m;
+}
+
+/* Something of several, all seen through one mask: what that is made of lacks the axis of the several, the
+ * first one or the second. */
+static inline int draw_masked(random_graph *g)
+{
+    int64_t shape[4] = {1, 1, 1, 1}, size = 0;
+    const int64_t several = 2 + rnd(g, 3);
+    int x = -1;
+    for (int tries = 0; tries < 12; tries++) {
+        int i = any_node(g);
+        const int64_t n = shape_size(g->node[i].rank, g->node[i].shape);
+        if (n > size && n <= g->most / several && g->node[i].rank && g->node[i].rank < 4) {
+            size = n;
+            x = i;
+        }
+    }
+    if (x < 0)
+        return -1;
+    const int rank = g->node[x].rank, second = rank > 1 && rnd(g, 4) == 0;
+    int m = draw_mask(g, x);
+    shape[second] = several;
+    const int apart = add_leaf(g, NEAP_F32, rank + 1, shape);
+    if (second) {
+        m = add_node(g, (graph_node){.kind = EXPAND, .n_in = 1, .in = {m}, .axis = 1});
+        x = add_node(g, (graph_node){.kind = EXPAND, .n_in = 1, .in = {x}, .axis = 1});
+    }
+    int y = combine(g, rnd(g, 2) ? "mul" : "sub", x, apart);
+    for (int k = rnd(g, 3); k > 0; k--)
+        y = map(g, k == 1 ? "exp" : "abs", y);
+    if (rnd(g, 2))
+        y = combine(g, rnd(g, 2) ? "add" : "mul", y, m);
+    else if (y >= 0 && m >= 0)
+        y = add_node(g, (graph_node){.kind = WHERE, .n_in = 3, .in = {m, y, apart}});
+    return y < 0 || rnd(g, 4) == 0 ? y : rnd(g, 2) ? softmax(g, y) : reduce(g, "sum", y, -1, 0);
+}
+
 static inline int draw_motif(random_graph *g, int x)
 {
     switch (rnd(g, g->most > 100000 ? 9 : 7)) {
@@ -720,6 +769,10 @@ static inline void draw_graph(random_graph *g, uint64_t seed, neap_context *ctx)
         add_node(g, node_of(LIMIT, add_leaf(g, NEAP_F32, 2, g->extent)));
     for (int tries = 0; g->n < want && tries < 40 * want; tries++) {
         draw_node(g);
+        neap_context_clear_error(ctx);
+    }
+    for (int k = g->seed % 2 ? 0 : 2; k > 0; k--) {
+        draw_masked(g);
         neap_context_clear_error(ctx);
     }
     draw_roots(g);
