@@ -37,8 +37,8 @@ typedef struct chooser {
     bool have_best, least_known;
     bool frozen; /* candidates are only told of */
     bool dear;   /* what costs no time does not fit: of what fits the fastest is wanted */
-    bool free;   /* only what costs next to nothing ... */
-    np_way put_off; /* ... which this does not, or of no fusion */
+    bool easy;   /* only what costs next to nothing ... */
+    np_way put_off; /* ... which this does not; or of no fusion */
     candidate all[MOST_CANDIDATES];
 } chooser;
 
@@ -82,7 +82,7 @@ static bool better(const chooser *c, const candidate *k, const candidate *than)
         return fits(c, k);
     if (c->dear && fits(c, k) && k->seconds != than->seconds)
         return k->seconds < than->seconds;
-    if (c->free && k->way.repeats && !than->way.repeats)
+    if (c->easy && k->way.repeats && !than->way.repeats)
         return k->arena <= than->arena && (double)k->arena * k->seconds <=
                                               (double)than->arena * than->seconds * NEXT_TO_NOTHING;
     return k->arena < than->arena || (k->arena == than->arena && k->seconds <= than->seconds);
@@ -94,7 +94,7 @@ static void keep(chooser *c, np_fusion *fusion, uint64_t arena, const char *text
     candidate k = {.arena = pages(arena), .seconds = np_plan_seconds(c->b), .way = c->way};
     snprintf(k.text, sizeof k.text, "%s", text);
     bool take = !c->frozen && (!c->have_best || better(c, &k, &c->all[c->best_at]));
-    const bool later = c->free && k.way.repeats && !take && k.arena < c->all[c->best_at].arena;
+    const bool later = c->easy && k.way.repeats && !take && k.arena < c->all[c->best_at].arena;
     if (later)
         c->put_off = k.way;
     if (c->n == MOST_CANDIDATES)
@@ -349,9 +349,9 @@ static bool choose(chooser *c)
 {
     if (!np_fuser_start(&c->f, c->b, &c->options))
         return false;
-    c->free = true;
+    c->easy = true;
     bool ok = try_free(c);
-    c->free = false;
+    c->easy = false;
     bool needed = c->options.without & NEAP_PLAN_LOW_MEMORY ||
                   (ok && c->budget != UINT64_MAX && !fits(c, &c->all[c->best_at]));
     c->frozen = !needed;

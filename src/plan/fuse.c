@@ -24,7 +24,7 @@ enum {
     REPEATED = NP_OP_ELEMENTWISE | NP_OP_CHEAP
 };
 
-#define LITTLE 0.25 /* of a group's time that a value may take which is made more than once */
+#define MOST_AGAIN 0.5 /* of a group's time that values may take which are made more than once */
 
 /* ---- a task alone ------------------------------------------------------------------------------ */
 
@@ -573,8 +573,10 @@ static uint8_t find_lacks(np_fuser *f, uint32_t x, uint32_t y, const np_group_sh
     uint32_t n, i = 0;
     const np_todo *t = &f->b->tasks[y];
     neap_array *const *in = np_task_inputs(f->b, t, &n);
-    while (np_task_maker(f->b, t, i, in[i]) != x)
+    while (i < n && np_task_maker(f->b, t, i, in[i]) != x)
         i++;
+    if (i == n)
+        return 0;
     np_task_call_init(&c, f->b, y);
     uint8_t lacks = 0;
     int k = 0;
@@ -601,8 +603,9 @@ static double times(const np_group_shape *s, uint8_t lacks)
     return n;
 }
 
-/* Does making group a's values again take next to nothing beside what group b takes? */
-static bool costs_little(np_fuser *f, uint32_t a, uint32_t b, const np_group_shape *s, uint8_t lacks)
+/* Does making group a's values again take little beside what group b takes? If it is worth that, the
+ * whole plan tells. */
+static bool is_bearable(np_fuser *f, uint32_t a, uint32_t b, const np_group_shape *s, uint8_t lacks)
 {
     double again = 0, bytes = 0, flops = 0;
     np_task_call c;
@@ -611,17 +614,18 @@ static bool costs_little(np_fuser *f, uint32_t a, uint32_t b, const np_group_sha
         again += np_call_flops(&c.call, true) * (times(s, spread(f->lacks[m], lacks)) - 1);
     }
     for (uint32_t m = b; m != NP_NONE; m = f->next[m]) {
-        const np_todo *t = &f->b->tasks[m];
+        uint32_t n;
+        neap_array *const *in = np_task_inputs(f->b, &f->b->tasks[m], &n);
         np_task_call_init(&c, f->b, m);
         flops += np_call_flops(&c.call, f->lacks[m]) * times(s, f->lacks[m]);
         bytes += inner_to(f, m, b, b) ? 0 : np_operand_bytes(&c.out);
-        for (uint32_t i = 0; i < c.call.n_in; i++) {
-            uint32_t maker = np_task_maker(f->b, t, i, f->b->g->entries[t->entry].array->in[i]);
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t maker = np_task_maker(f->b, &f->b->tasks[m], i, in[i]);
             if (maker == NP_NONE || np_fuser_group(f, maker) != b)
                 bytes += np_operand_bytes(&c.in[i]);
         }
     }
-    return np_work_seconds(f->b, 0, again) <= LITTLE * np_work_seconds(f->b, bytes, flops);
+    return np_work_seconds(f->b, 0, again) <= MOST_AGAIN * np_work_seconds(f->b, bytes, flops);
 }
 
 /* Makes the group of x, which y reads, part of y's group although it lacks some of that one's axes. */
@@ -642,7 +646,7 @@ static void try_repeat(np_fuser *f, uint32_t x, uint32_t y, bool dear)
         tell(f, x, y, "the group would have more than max_fusion_size ops", 0);
         return;
     }
-    if (!dear && !costs_little(f, a, b, &of_b, lacks)) {
+    if (!dear && !is_bearable(f, a, b, &of_b, lacks)) {
         tell(f, x, y, "made again for each index of the axes that it lacks, it would take too long", 0);
         return;
     }
