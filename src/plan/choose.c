@@ -252,7 +252,8 @@ static bool try_free(chooser *c)
         return false;
     way = (np_way){.sideways = c->all[c->best_at].way.sideways, .repeats = true,
                    .limit = c->all[c->best_at].arena};
-    return !np_fuser_may_repeat(&c->f) || try_fusion(c, way, repeats_text);
+    return without & NEAP_PLAN_NO_RECOMPUTE || !np_fuser_may_repeat(&c->f) ||
+           try_fusion(c, way, repeats_text);
 }
 
 /* Blocks of rows, the longest first. */
@@ -267,8 +268,8 @@ static bool try_streaming(chooser *c)
             char text[56];
             snprintf(text, sizeof text, "row streaming by %d rows%s", (int)rows[i],
                      sideways ? ", also beside each other" : "");
-            const np_way way = {.sideways = sideways, .repeats = true, .rows = rows[i],
-                                .limit = UINT64_MAX};
+            const np_way way = {.sideways = sideways, .rows = rows[i], .limit = UINT64_MAX,
+                                .repeats = !(without & NEAP_PLAN_NO_RECOMPUTE)};
             if (!try_fusion(c, way, text))
                 return false;
         }

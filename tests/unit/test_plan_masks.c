@@ -205,6 +205,7 @@ static float *run(int64_t batch, mask_fn *mask, unsigned without, largest *most,
         fail_msg("%s", neap_context_error(ctx));
     neap_plan_describe(plan, info);
     neap_plan_values(plan, note, most);
+    neap_context_trim(ctx); /* slabs that nodes have left */
     const uint64_t planned = held(ctx) + info->peak_bytes;
     assert_int_equal(neap_context_set_limit(ctx, planned), NEAP_OK);
     if (neap_plan_run(plan, NULL) != NEAP_OK)
