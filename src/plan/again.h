@@ -50,8 +50,8 @@ typedef struct np_recompute {
     const neap_plan_options *options;
     np_way way;
     /* A plan with less in the arena than those before: the builder holds its steps; takes the fusion
-     * over. */
-    void (*found)(void *user, np_builder *b, np_fusion *fusion, uint64_t arena,
+     * over. false: no memory. */
+    bool (*found)(void *user, np_builder *b, np_fusion *fusion, uint64_t arena,
                   const np_again_set *set);
     void *user;
 } np_recompute;

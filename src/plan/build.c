@@ -307,17 +307,15 @@ bool np_builder_emit(np_builder *b, const np_fusion *fusion)
     return true;
 }
 
-void np_builder_free(np_builder *b)
+#define FREE(field) \
+    (np_workspace_free(b->ctx, b->field, b->field##_capacity * sizeof *b->field), \
+     b->field = NULL, b->field##_capacity = 0)
+
+void np_builder_forget_steps(np_builder *b)
 {
-    size_t n = b->g->n ? b->g->n : 1, r = b->g->n_roots ? (size_t)b->g->n_roots : 1;
-    neap_context *c = b->ctx;
-#define FREE(field) np_workspace_free(c, b->field, b->field##_capacity * sizeof *b->field)
     np_work_free(&b->place_work);
     np_work_free(&b->step_work);
     np_work_free(&b->tile_work);
-    FREE(tasks);
-    FREE(edges);
-    FREE(writes);
     FREE(operands);
     FREE(values);
     FREE(states);
@@ -332,7 +330,16 @@ void np_builder_free(np_builder *b)
     FREE(slots);
     FREE(chain_ops);
     FREE(chain_places);
-#undef FREE
+}
+
+void np_builder_free(np_builder *b)
+{
+    size_t n = b->g->n ? b->g->n : 1, r = b->g->n_roots ? (size_t)b->g->n_roots : 1;
+    neap_context *c = b->ctx;
+    np_builder_forget_steps(b);
+    FREE(tasks);
+    FREE(edges);
+    FREE(writes);
     np_workspace_free(c, b->out_first, b->edge_bytes);
     np_workspace_free(c, b->join, b->join_bytes);
     np_workspace_free(c, b->direct, n * (5 * sizeof(uint32_t) + sizeof(bool)));

@@ -111,6 +111,8 @@ uint32_t np_task_maker(const np_builder *b, const np_todo *t, uint32_t i, const 
 bool np_builder_start(np_builder *b);
 /* Steps for the groups, in their order; what an earlier call made is dropped. */
 bool np_builder_emit(np_builder *b, const np_fusion *fusion);
+/* Gives back what steps take: another builder works now. The next emission takes it anew. */
+void np_builder_forget_steps(np_builder *b);
 void np_builder_free(np_builder *b);
 /* Takes blocks out of the arena that can lie in a result's own. */
 bool np_host(np_builder *b);

@@ -32,14 +32,15 @@ typedef struct chooser {
     const np_again_set *again; /* ... and what it makes again, or NULL */
     np_fusion best;
     np_again_set best_again;
-    const char *again_text; /* of the candidate to which it is added */
+    char again_text[80]; /* of the candidate to which it is added */
     uint32_t best_at, n;
     bool have_best, least_known;
     bool frozen; /* candidates are only told of */
     bool dear;   /* what costs no time does not fit: of what fits the fastest is wanted */
     bool easy;   /* only what costs next to nothing ... */
     np_way put_off; /* ... which this does not; or of no fusion */
-    candidate all[MOST_CANDIDATES];
+    candidate *all;
+    size_t all_capacity;
 } chooser;
 
 /* Blocks that no machine can hold would overflow offsets. */
@@ -88,19 +89,25 @@ static bool better(const chooser *c, const candidate *k, const candidate *than)
     return k->arena < than->arena || (k->arena == than->arena && k->seconds <= than->seconds);
 }
 
-/* Takes the fusion over, as the best or to free it. The builder holds its steps. */
-static void keep(chooser *c, np_fusion *fusion, uint64_t arena, const char *text)
+static bool add_candidate(chooser *c, const candidate *k)
+{
+    if (!np_workspace_grow(c->b->ctx, &c->all, &c->all_capacity, c->n + 1, sizeof *c->all))
+        return false;
+    c->all[c->n++] = *k;
+    return true;
+}
+
+/* Takes the fusion over, as the best or to free it. The builder holds its steps. false: no memory. */
+static bool keep(chooser *c, np_fusion *fusion, uint64_t arena, const char *text)
 {
     candidate k = {.arena = pages(arena), .seconds = np_plan_seconds(c->b), .way = c->way};
     snprintf(k.text, sizeof k.text, "%s", text);
     bool take = !c->frozen && (!c->have_best || better(c, &k, &c->all[c->best_at]));
     const bool later = c->easy && k.way.repeats && !take && k.arena < c->all[c->best_at].arena;
+    const bool room = !later && c->n < MOST_CANDIDATES, ok = !room || add_candidate(c, &k);
     if (later)
         c->put_off = k.way;
-    if (c->n == MOST_CANDIDATES)
-        take = false;
-    else if (!later)
-        c->all[c->n++] = k;
+    take = take && room && ok;
     if (take && c->have_best)
         np_fusion_free(c->b, &c->best);
     if (take) {
@@ -111,6 +118,7 @@ static void keep(chooser *c, np_fusion *fusion, uint64_t arena, const char *text
     } else {
         np_fusion_free(c->b, fusion);
     }
+    return ok;
 }
 
 /* ---- candidates -------------------------------------------------------------------------------- */
@@ -166,8 +174,7 @@ static bool offer(chooser *c, np_fusion *fusion, uint64_t arena, const char *tex
         np_fusion_free(c->b, fusion);
         return false;
     }
-    keep(c, fusion, arena, text);
-    bool ok = !order || np_reorder(c->b, &other, &changed);
+    bool ok = keep(c, fusion, arena, text) && (!order || np_reorder(c->b, &other, &changed));
     if (ok && changed) {
         arena = np_fusion_arena(c->b, &other);
         ok = arena != UINT64_MAX;
@@ -179,8 +186,7 @@ static bool offer(chooser *c, np_fusion *fusion, uint64_t arena, const char *tex
     }
     char reordered[sizeof c->all[0].text];
     snprintf(reordered, sizeof reordered, "%.40s, reordered", text);
-    keep(c, &other, arena, reordered);
-    return true;
+    return keep(c, &other, arena, reordered);
 }
 
 bool np_fuse_way(np_fuser *f, const np_way *way, uint64_t limit, np_fusion *out, uint64_t *arena,
@@ -277,7 +283,7 @@ static bool try_streaming(chooser *c)
 }
 
 /* A plan of another graph than the builder's. */
-static void keep_again(void *user, np_builder *b, np_fusion *fusion, uint64_t arena,
+static bool keep_again(void *user, np_builder *b, np_fusion *fusion, uint64_t arena,
                        const np_again_set *set)
 {
     chooser *c = user;
@@ -287,9 +293,10 @@ static void keep_again(void *user, np_builder *b, np_fusion *fusion, uint64_t ar
              set->n == 1 ? "" : "s", c->again_text);
     c->b = b;
     c->again = set;
-    keep(c, fusion, arena, text);
+    const bool ok = keep(c, fusion, arena, text);
     c->b = own;
     c->again = NULL;
+    return ok;
 }
 
 /* The smallest of the first n plans that fuse and stream, or do not, with values made again. Which one
@@ -308,7 +315,7 @@ static bool try_again(chooser *c, uint32_t n, bool fused, bool streams)
     np_recompute r = {.g = c->b->g, .options = &c->options, .way = least->way, .found = keep_again,
                       .user = c};
     c->way = least->way;
-    c->again_text = least->text;
+    memcpy(c->again_text, least->text, sizeof c->again_text);
     return np_recompute_search(&r);
 }
 
@@ -320,6 +327,8 @@ static bool try_dear(chooser *c)
     if (!try_streaming(c))
         return false;
     const uint32_t n = c->n;
+    np_fuser_free(&c->f); /* not held beside what those take that plan anew */
+    np_builder_forget_steps(c->b);
     return c->options.without & NEAP_PLAN_NO_RECOMPUTE ||
            (try_again(c, n, false, false) && try_again(c, n, true, false) &&
             try_again(c, n, true, true));
@@ -439,6 +448,7 @@ neap_status np_plan_build(np_graph *g, bool object, uint64_t wish, neap_plan **o
         np_fusion_free(&b, &c->best);
     np_builder_free(&b);
     np_again_graph_free(&again);
+    np_workspace_free(g->ctx, c->all, c->all_capacity * sizeof *c->all);
     np_workspace_free(g->ctx, c, sizeof *c);
     if (!p)
         return g->ctx->status != NEAP_OK ? g->ctx->status : NEAP_ENOMEM;

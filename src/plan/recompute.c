@@ -341,8 +341,7 @@ static bool tell(search *s)
     attempt *a = s->best;
     if (!np_fusion_copy(&a->b, &a->fusion, &fusion))
         return false;
-    s->r->found(s->r->user, &a->b, &fusion, a->arena, &a->set);
-    return true;
+    return s->r->found(s->r->user, &a->b, &fusion, a->arena, &a->set);
 }
 
 static bool round_of(search *s, bool *more)
