@@ -58,7 +58,7 @@ neap_status np_run_reserve(neap_plan *p, neap_state *const *states)
 static uint8_t *storage_of(const neap_plan *p, const np_plan_operand *o, const np_binding *with,
                            uint8_t *arena)
 {
-    switch (o->kind) {
+    switch ((np_place_kind)o->kind) {
     case NP_IN_VALUE:
         return with->values[o->source]->buffer->data;
     case NP_IN_STATE:
@@ -84,10 +84,8 @@ void np_run_bind_at(neap_plan *p, const np_binding *with, uint8_t *arena)
         uint8_t *s = storage_of(p, o, with, arena);
         o->operand.data = s ? s + o->offset : NULL;
     }
-    for (uint32_t i = 0; i < p->n_dynamic; i++) { /* their storage; the run adds the rest */
-        np_plan_operand *o = &p->operands[p->dynamic[i]];
-        o->base = storage_of(p, o, with, arena);
-    }
+    for (uint32_t i = 0; i < p->n_moving; i++) /* their storage; the run adds the rest */
+        p->moving[i].base = storage_of(p, &p->operands[p->moving[i].operand], with, arena);
     p->arena_base = arena;
 }
 
@@ -105,24 +103,25 @@ static bool inside(const np_plan_operand *o, int64_t start)
     return low >= 0 && (uint64_t)(high + size) <= o->storage_bytes;
 }
 
-static neap_status set_dynamic(neap_plan *p)
+static neap_status set_moving(neap_plan *p)
 {
-    for (uint32_t i = 0; i < p->n_dynamic; i++) {
-        np_plan_operand *o = &p->operands[p->dynamic[i]];
-        if (o->extent) {
-            if (o->extent->value > o->capacity)
+    for (uint32_t i = 0; i < p->n_moving; i++) {
+        const np_moving *m = &p->moving[i];
+        np_plan_operand *o = &p->operands[m->operand];
+        if (m->extent) {
+            if (m->extent->value > m->capacity)
                 return np_fail(p->ctx, NEAP_ELIMIT, "parameter %s: %lld, the capacity is %lld",
-                               o->extent->name, (long long)o->extent->value,
-                               (long long)o->capacity);
-            o->operand.shape[o->dynamic_dim] = o->extent->value;
+                               m->extent->name, (long long)m->extent->value,
+                               (long long)m->capacity);
+            o->operand.shape[m->dim] = m->extent->value;
         }
-        if (o->shift) {
+        if (m->shift) {
             int64_t start;
-            if (__builtin_mul_overflow(o->shift->value, o->shift_bytes, &start) ||
+            if (__builtin_mul_overflow(m->shift->value, m->shift_bytes, &start) ||
                 __builtin_add_overflow(start, o->offset, &start) || !inside(o, start))
                 return np_fail(p->ctx, NEAP_ELIMIT, "parameter %s: %lld reaches past its array",
-                               o->shift->name, (long long)o->shift->value);
-            o->operand.data = o->base + start;
+                               m->shift->name, (long long)m->shift->value);
+            o->operand.data = m->base + start;
         }
     }
     return NEAP_OK;
@@ -146,7 +145,7 @@ static void poison(const neap_plan *p, neap_state *const *states, uint32_t faile
 neap_status np_run_steps_at(neap_plan *p, neap_state *const *states, uint8_t *arena)
 {
     neap_context *ctx = p->ctx;
-    neap_status status = set_dynamic(p);
+    neap_status status = set_moving(p);
     for (uint32_t i = 0; status == NEAP_OK && i < p->n_steps; i++) {
         const np_step *s = &p->steps[i];
         uint8_t *scratch = s->scratch == NP_NONE ? NULL : arena + p->blocks[s->scratch].offset;

@@ -7,6 +7,18 @@
 /* ---- operands
  * ------------------------------------------------------------------------------------ */
 
+/* What parameters set of the operand made last. NULL: no memory. */
+static np_moving *moving(np_builder *b)
+{
+    const uint32_t operand = b->n_operands - 1;
+    if (b->n_moving && b->moving[b->n_moving - 1].operand == operand)
+        return &b->moving[b->n_moving - 1];
+    if (!np_builder_grow(b, &b->moving, &b->moving_capacity, b->n_moving + 1, sizeof *b->moving))
+        return NULL;
+    b->moving[b->n_moving] = (np_moving){.operand = operand};
+    return &b->moving[b->n_moving++];
+}
+
 bool np_emit_operand(np_builder *b, const neap_array *a, np_place_kind kind, uint32_t source,
                      uint64_t storage_bytes, uint32_t *out)
 {
@@ -21,12 +33,17 @@ bool np_emit_operand(np_builder *b, const neap_array *a, np_place_kind kind, uin
     o->operand.packed = a->packed;
     memcpy(o->operand.shape, a->shape, sizeof a->shape);
     memcpy(o->operand.strides, a->strides, sizeof a->strides);
-    o->kind = kind;
+    o->kind = (uint8_t)kind;
     o->source = source;
     o->storage_bytes = storage_bytes;
-    o->extent = a->extent;
-    o->dynamic_dim = a->dynamic_dim;
-    o->capacity = a->dynamic_dim >= 0 ? a->shape[a->dynamic_dim] : 0;
+    if (!a->extent)
+        return true;
+    np_moving *m = moving(b);
+    if (!m)
+        return false;
+    m->extent = a->extent;
+    m->dim = a->dynamic_dim;
+    m->capacity = a->shape[a->dynamic_dim];
     return true;
 }
 
@@ -90,7 +107,7 @@ static bool input_operand(np_builder *b, uint32_t e, uint32_t *out)
             return false;
     } else { /* a node's result: its step came before */
         const np_plan_operand *made = &b->operands[b->g->entries[se].operand];
-        kind = made->kind;
+        kind = (np_place_kind)made->kind;
         source = made->source;
         bytes = made->storage_bytes;
         start = made->offset;
@@ -101,9 +118,15 @@ static bool input_operand(np_builder *b, uint32_t e, uint32_t *out)
     int64_t size =
         np_is_quantised((neap_dtype)a->dtype) ? 0 : np_element_bytes((neap_dtype)a->dtype);
     o->offset = start + a->offset * size;
-    o->shift = a->shift;
-    o->shift_bytes = a->shift_scale * size;
     *out = entry->operand;
+    if (!a->shift)
+        return true;
+    np_moving *m = moving(b);
+    if (!m)
+        return false;
+    o->shifted = true;
+    m->shift = a->shift;
+    m->shift_bytes = a->shift_scale * size;
     return true;
 }
 
@@ -280,7 +303,7 @@ bool np_builder_start(np_builder *b)
 static void drop_steps(np_builder *b)
 {
     size_t n = b->g->n, r = (size_t)b->g->n_roots;
-    b->n_operands = b->n_values = b->n_states = b->n_blocks = b->n_inputs = b->n_steps = 0;
+    b->n_operands = b->n_moving = b->n_values = b->n_states = b->n_blocks = b->n_inputs = b->n_steps = 0;
     b->n_outputs = b->n_groups = b->n_members = b->n_slots = b->n_chain_ops = b->n_chain_places = 0;
     b->copies = 0;
     for (size_t e = 0; e < n; e++)
@@ -317,6 +340,7 @@ void np_builder_forget_steps(np_builder *b)
     np_work_free(&b->step_work);
     np_work_free(&b->tile_work);
     FREE(operands);
+    FREE(moving);
     FREE(values);
     FREE(states);
     FREE(value_entry);

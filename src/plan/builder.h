@@ -59,6 +59,7 @@ typedef struct np_builder {
     const np_fusion *fusion; /* that is being emitted */
     uint32_t *writes; /* entries of effects, in program order */
     np_plan_operand *operands;
+    np_moving *moving;
     neap_array **values;
     neap_state **states;
     uint32_t *value_entry, *state_entry;
@@ -72,11 +73,11 @@ typedef struct np_builder {
     np_chain_op *chain_ops;
     np_chain_source *chain_places;
     size_t n_tasks, tasks_capacity, n_edges, edges_capacity, n_writes, writes_capacity,
-        operands_capacity, values_capacity, states_capacity, value_entry_capacity,
+        operands_capacity, moving_capacity, values_capacity, states_capacity, value_entry_capacity,
         state_entry_capacity, blocks_capacity, inputs_capacity, steps_capacity, groups_capacity,
         members_capacity, member_array_capacity, slots_capacity, chain_ops_capacity,
         chain_places_capacity;
-    uint32_t n_operands, n_values, n_states, n_blocks, n_inputs, n_steps, n_outputs, n_groups,
+    uint32_t n_operands, n_moving, n_values, n_states, n_blocks, n_inputs, n_steps, n_outputs, n_groups,
         n_members, n_slots, n_chain_ops, n_chain_places;
     int64_t copies;
     np_work place_work, step_work, tile_work; /* of placing; of tables by step; of one group */

@@ -340,7 +340,7 @@ static void set_tiles(group_layout *l)
         np_cut *s = &b->slots[k];
         const np_plan_operand *o = &b->operands[s->operand];
         if (s->in_tile)
-            s->tile_at = (int64_t)l->at[o->source] + o->offset;
+            s->tile_at = l->at[o->source] + (uint64_t)o->offset;
     }
 }
 
@@ -382,7 +382,7 @@ static bool source_of(const group_layout *l, uint32_t slot, int64_t inner_elemen
     const np_operand *o = slot_operand(l, s);
     const int32_t size = (int32_t)np_element_bytes((neap_dtype)o->dtype);
     lie how = how_it_lies(l, s, inner_elements);
-    *out = (np_chain_source){.slot = slot, .size = size, .row = row_stride(l, s), .one = how == ONE};
+    *out = (np_chain_source){.slot = slot, .size = (uint8_t)size, .row = row_stride(l, s), .one = how == ONE};
     if (inner_elements == 1 && out->row == size) /* elements of a column that is adjacent */
         out->one = false;
     else if (inner_elements == 1 && out->row == 0)
@@ -409,7 +409,7 @@ static bool place_of(const group_layout *l, uint32_t m, uint32_t i, np_chain_sou
     if (i > 0 || member->op->flags & NP_OP_ELEMENTWISE)
         return source_of(l, member->first_slot + i, chain_row(l, m), out) && (i > 0 || !out->one || chain_row(l, m) == 1);
     const np_cut *s = &l->b->slots[member->first_slot];
-    *out = (np_chain_source){.slot = member->first_slot, .size = (int32_t)sizeof(float),
+    *out = (np_chain_source){.slot = member->first_slot, .size = sizeof(float),
                              .row = row_stride(l, s), .one = true};
     return inner(l, m, l->group.n_axes) == 1 && s->cut[l->group.n_axes - 1] >= 0;
 }

@@ -72,7 +72,7 @@ bool np_emit_part(np_builder *b, const np_todo *t, uint32_t *operand)
         !np_emit_result(b, entry->array, b->direct[whole->entry], &entry->operand, &block))
         return false;
     const np_plan_operand made = b->operands[entry->operand];
-    if (!np_emit_operand(b, b->g->entries[t->entry].array, made.kind, made.source,
+    if (!np_emit_operand(b, b->g->entries[t->entry].array, (np_place_kind)made.kind, made.source,
                          made.storage_bytes, operand))
         return false;
     b->operands[*operand].offset = (int64_t)j->offset;

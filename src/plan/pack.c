@@ -65,7 +65,7 @@ static void lay_out(const np_builder *b, neap_plan *p, cursor *c)
     p->steps = take(c, b->n_steps, sizeof *p->steps);
     p->operands = take(c, b->n_operands, sizeof *p->operands);
     p->blocks = take(c, b->n_blocks, sizeof *p->blocks);
-    p->dynamic = take(c, p->n_dynamic, sizeof *p->dynamic);
+    p->moving = take(c, b->n_moving, sizeof *p->moving);
     p->values = take(c, b->n_values, sizeof *p->values);
     p->states = take(c, b->n_states, sizeof *p->states);
     p->state_writes = take(c, b->n_states, sizeof *p->state_writes);
@@ -96,6 +96,7 @@ static void lay_out(const np_builder *b, neap_plan *p, cursor *c)
     if (!c->base)
         return;
     copy_table(p->operands, b->operands, b->n_operands, sizeof *p->operands);
+    copy_table(p->moving, b->moving, b->n_moving, sizeof *p->moving);
     copy_table(p->blocks, b->blocks, b->n_blocks, sizeof *p->blocks);
     copy_table(p->groups, b->groups, b->n_groups, sizeof *p->groups);
     copy_table(p->slots, b->slots, b->n_slots, sizeof *p->slots);
@@ -105,20 +106,8 @@ static void lay_out(const np_builder *b, neap_plan *p, cursor *c)
         inputs[i] = &p->operands[b->inputs[i]].operand;
 }
 
-static uint32_t count_dynamic(const np_builder *b)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < b->n_operands; i++)
-        n += b->operands[i].shift || b->operands[i].extent;
-    return n;
-}
-
 static void fill_lists(const np_builder *b, neap_plan *p)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < b->n_operands; i++)
-        if (b->operands[i].shift || b->operands[i].extent)
-            p->dynamic[n++] = i;
     copy_table(p->values, b->values, b->n_values, sizeof *p->values);
     copy_table(p->value_entry, b->value_entry, b->n_values, sizeof *p->value_entry);
     copy_table(p->states, b->states, b->n_states, sizeof *p->states);
@@ -164,6 +153,77 @@ bool np_find_peak(np_builder *b, neap_plan_info *info)
     return true;
 }
 
+/* ---- operands that a run looks at ---------------------------------------------------------------- */
+
+/* A chain finds its tiles by where they lie. */
+static void mark_slots(const np_builder *b, const np_member *m, bool chained, uint32_t *to)
+{
+    for (uint32_t k = m->first_slot; k <= m->first_slot + m->n_in; k++)
+        if (!chained || !b->slots[k].in_tile)
+            to[b->slots[k].operand] = 0;
+}
+
+static void mark_operands(const np_builder *b, uint32_t *to)
+{
+    for (uint32_t i = 0; i < b->n_inputs; i++)
+        to[b->inputs[i]] = 0;
+    for (uint32_t i = 0; i < b->n_steps; i++)
+        to[b->steps[i].out] = 0;
+    for (uint32_t g = 0; g < b->n_groups; g++) {
+        const np_member *m = &b->members[b->groups[g].first_member];
+        uint32_t chained = 0;
+        to[b->groups[g].extents_of] = 0;
+        for (uint32_t i = 0; i < b->groups[g].n_members; i++) {
+            chained = m[i].n_chain ? m[i].n_chain : chained;
+            mark_slots(b, &m[i], chained > 0, to);
+            chained -= chained > 0;
+        }
+    }
+}
+
+static void renumber(np_builder *b, const uint32_t *to, uint32_t rest)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < b->n_inputs; i++)
+        b->inputs[i] = to[b->inputs[i]];
+    for (uint32_t i = 0; i < b->n_steps; i++)
+        b->steps[i].out = to[b->steps[i].out];
+    for (uint32_t g = 0; g < b->n_groups; g++)
+        b->groups[g].extents_of = to[b->groups[g].extents_of];
+    for (uint32_t k = 0; k < b->n_slots; k++)
+        b->slots[k].operand = to[b->slots[k].operand];
+    for (uint32_t i = 0; i < b->n_moving; i++) {
+        b->moving[n] = b->moving[i];
+        b->moving[n].operand = to[b->moving[i].operand];
+        n += b->moving[n].operand != rest;
+    }
+    b->n_moving = n;
+}
+
+/* Of those that no run looks at one is left, a tile, for all of them. */
+static bool drop_operands(np_builder *b)
+{
+    uint32_t *to = np_work_take(&b->step_work, b->n_operands * sizeof *to + 1), n = 0;
+    if (!to)
+        return false;
+    memset(to, 0xff, b->n_operands * sizeof *to);
+    mark_operands(b, to);
+    for (uint32_t i = 0; i < b->n_operands; i++)
+        if (to[i] != NP_NONE) {
+            b->operands[n] = b->operands[i];
+            to[i] = n++;
+        }
+    if (n < b->n_operands)
+        b->operands[n] = (np_plan_operand){.kind = NP_IN_TILE};
+    for (uint32_t i = 0; i < b->n_operands; i++)
+        to[i] = to[i] == NP_NONE ? n : to[i];
+    renumber(b, to, n);
+    b->n_operands = n < b->n_operands ? n + 1 : n;
+    return true;
+}
+
+/* ---- all of it ----------------------------------------------------------------------------------- */
+
 static void retain_all(neap_plan *p)
 {
     p->owns = true;
@@ -175,25 +235,23 @@ static void retain_all(neap_plan *p)
 
 neap_plan *np_pack(np_builder *b, bool object, int64_t merged)
 {
-    neap_plan *p = np_calloc(b->ctx, NEAP_MEM_GRAPH, sizeof *p);
+    neap_plan counted, *p;
+    cursor c = {NULL, sizeof counted};
+    if (!drop_operands(b))
+        return NULL;
+    lay_out(b, &counted, &c);
+    p = np_calloc(b->ctx, NEAP_MEM_GRAPH, c.used);
     if (!p)
         return NULL;
     p->ctx = b->ctx;
-    p->n_dynamic = count_dynamic(b);
-    cursor c = {0};
-    lay_out(b, p, &c);
-    p->memory_bytes = c.used;
-    p->memory = np_calloc(b->ctx, NEAP_MEM_GRAPH, c.used);
-    if (!p->memory) {
-        np_free(b->ctx, NEAP_MEM_GRAPH, p, sizeof *p);
-        return NULL;
-    }
-    c = (cursor){p->memory, 0};
+    p->bytes = c.used;
+    c = (cursor){(uint8_t *)p, sizeof *p};
     lay_out(b, p, &c);
     p->n_groups = b->n_groups;
     p->n_members = b->n_members;
     p->n_steps = b->n_steps;
     p->n_operands = b->n_operands;
+    p->n_moving = b->n_moving;
     p->n_blocks = b->n_blocks;
     p->n_values = b->n_values;
     p->n_states = b->n_states;
@@ -201,7 +259,7 @@ neap_plan *np_pack(np_builder *b, bool object, int64_t merged)
     fill_lists(b, p);
     p->info = (neap_plan_info){
         .size = sizeof p->info, .steps = b->n_steps, .copies = b->copies, .merged = merged};
-    p->info.plan_bytes = np_ledger_rounded(sizeof *p) + np_ledger_rounded(p->memory_bytes);
+    p->info.plan_bytes = np_ledger_rounded(p->bytes);
     for (uint32_t i = 0; i < p->n_outputs; i++)
         p->info.output_bytes += np_pages(p->output_bytes[i]);
     if (object)
@@ -221,7 +279,5 @@ void np_plan_destroy(neap_plan *p)
         for (uint32_t i = 0; i < p->n_states; i++)
             np_state_release(p->states[i]);
     }
-    neap_context *ctx = p->ctx;
-    np_free(ctx, NEAP_MEM_GRAPH, p->memory, p->memory_bytes);
-    np_free(ctx, NEAP_MEM_GRAPH, p, sizeof *p);
+    np_free(p->ctx, NEAP_MEM_GRAPH, p, p->bytes);
 }

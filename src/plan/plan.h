@@ -88,17 +88,23 @@ typedef enum np_place_kind {
 
 typedef struct np_plan_operand {
     np_operand operand; /* data is set when the plan is bound */
-    np_place_kind kind;
+    uint8_t kind;       /* np_place_kind */
+    bool shifted;       /* a run moves it: see np_moving */
     uint32_t source;
-    uint8_t *base;  /* of the storage; kept for operands that a run moves */
     int64_t offset; /* bytes from the storage's first */
-    neap_param *shift;
-    int64_t shift_bytes;
-    neap_param *extent;
-    int8_t dynamic_dim;
-    int64_t capacity; /* of dynamic_dim */
     uint64_t storage_bytes;
 } np_plan_operand;
+
+/* What parameters set of an operand, anew at each run. */
+typedef struct np_moving {
+    uint32_t operand;
+    int8_t dim;         /* whose extent is extent->value, at most `capacity` */
+    neap_param *extent; /* or NULL */
+    int64_t capacity;
+    neap_param *shift; /* or NULL: moves it by shift->value * shift_bytes */
+    int64_t shift_bytes;
+    uint8_t *base; /* of the storage */
+} np_moving;
 
 /* Is the value only a part of its storage? Others write the rest. A part lies elsewhere than an array of
  * the storage's bytes does, element by element, even where both begin together. */
@@ -138,16 +144,15 @@ typedef struct np_group_shape {
 /* An operand of a member. */
 typedef struct np_cut {
     uint32_t operand;
-    bool in_tile;
     int8_t cut[NP_AXES]; /* dimension that follows the axis; -1: read whole */
-    int64_t tile_at;     /* bytes from a lane's first tile */
+    uint64_t in_tile : 1, tile_at : 63; /* bytes from a lane's first tile */
 } np_cut;
 
 /* Where a chain's place is found: at a slot. */
 typedef struct np_chain_source {
-    uint32_t slot;
-    int32_t size;
     int64_t row; /* bytes */
+    uint32_t slot;
+    uint8_t size;
     bool one;
 } np_chain_source;
 
@@ -193,8 +198,7 @@ typedef struct np_step {
 
 struct neap_plan {
     neap_context *ctx;
-    void *memory; /* one block with every table below */
-    size_t memory_bytes;
+    size_t bytes; /* with every table below */
     np_step *steps;
     np_plan_operand *operands;
     np_block *blocks;
@@ -204,8 +208,8 @@ struct neap_plan {
     np_chain_op *chain_ops;
     np_chain_source *chain_places;
     uint32_t n_groups, n_members;
-    uint32_t n_steps, n_operands, n_blocks, n_dynamic, n_values, n_states, n_outputs, n_params;
-    uint32_t *dynamic;   /* operands to set anew at each run */
+    uint32_t n_steps, n_operands, n_blocks, n_moving, n_values, n_states, n_outputs, n_params;
+    np_moving *moving;
     neap_array **values; /* retained by plan objects; rebound by cached plans */
     neap_state **states;
     uint32_t *value_entry, *state_entry; /* entries of the graph where they were found */

@@ -5,7 +5,7 @@
  * as the whole. */
 static bool whole_block(const np_builder *b, const np_plan_operand *o, uint64_t bytes)
 {
-    return o->kind == NP_IN_ARENA && o->offset == 0 && !o->shift && o->storage_bytes == bytes &&
+    return o->kind == NP_IN_ARENA && o->offset == 0 && !o->shifted && o->storage_bytes == bytes &&
            !np_is_part(o) &&
            np_is_row_major(o->operand.rank, o->operand.shape, o->operand.strides) &&
            b->blocks[o->source].bytes >= bytes;
