@@ -84,21 +84,22 @@ static neap_status run_member(const group_lane *l, const np_member *m)
 static void run_rows(const group_lane *l, const np_member *m)
 {
     const np_cut *s = &l->run->plan->slots[m->first_slot];
-    if (m->row.reduce) {
+    const np_member_rows *r = &l->run->plan->rows[m->rows];
+    if (r->op.reduce) {
         const np_reduce_args a = {.out = slot_data(l, &s[0]), .x = slot_data(l, &s[1]),
-                                  .outer = l->count, .n = m->row_n, .inner = 1,
-                                  .outer_stride = m->row_stride, .stride = 1};
-        m->row.reduce(&a);
+                                  .outer = l->count, .n = r->n, .inner = 1,
+                                  .outer_stride = r->stride, .stride = 1};
+        r->op.reduce(&a);
         return;
     }
     np_rows_args a = {.out = slot_data(l, &s[0]), .x = slot_data(l, &s[1]), .rows = l->count,
-                      .n = m->row_n, .out_stride = m->out_stride, .x_stride = m->row_stride,
-                      .eps = m->row.eps};
-    if (m->row.weight)
+                      .n = r->n, .out_stride = r->out_stride, .x_stride = r->stride,
+                      .eps = r->op.eps};
+    if (r->op.weight)
         a.weight = slot_data(l, &s[2]);
-    if (m->row.bias)
-        a.bias = slot_data(l, &s[2 + m->row.weight]);
-    m->row.rows(&a);
+    if (r->op.bias)
+        a.bias = slot_data(l, &s[2 + r->op.weight]);
+    r->op.rows(&a);
 }
 
 /* Places are found anew for each tile; what the whole group shares stays where it is. */
@@ -122,7 +123,7 @@ static neap_status run_tile(const group_lane *l)
         if (members[m].n_chain) {
             run_chain(l, &members[m]);
             m += members[m].n_chain;
-        } else if (members[m].by_row) {
+        } else if (members[m].rows != NP_NONE) {
             run_rows(l, &members[m++]);
         } else {
             status = run_member(l, &members[m++]);

@@ -68,6 +68,7 @@ typedef struct np_builder {
     np_raw_step *steps;
     np_group *groups;
     np_member *members;
+    np_member_rows *rows; /* of those that have some */
     neap_array **member_array; /* whose attributes they are */
     np_cut *slots;
     np_chain_op *chain_ops;
@@ -75,10 +76,10 @@ typedef struct np_builder {
     size_t n_tasks, tasks_capacity, n_edges, edges_capacity, n_writes, writes_capacity,
         operands_capacity, moving_capacity, values_capacity, states_capacity, value_entry_capacity,
         state_entry_capacity, blocks_capacity, inputs_capacity, steps_capacity, groups_capacity,
-        members_capacity, member_array_capacity, slots_capacity, chain_ops_capacity,
+        members_capacity, rows_capacity, member_array_capacity, slots_capacity, chain_ops_capacity,
         chain_places_capacity;
     uint32_t n_operands, n_moving, n_values, n_states, n_blocks, n_inputs, n_steps, n_outputs, n_groups,
-        n_members, n_slots, n_chain_ops, n_chain_places;
+        n_members, n_rows, n_slots, n_chain_ops, n_chain_places;
     int64_t copies;
     np_work place_work, step_work, tile_work; /* of placing; of tables by step; of one group */
     /* by entry */

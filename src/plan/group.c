@@ -109,7 +109,7 @@ static bool add_member(group_layout *l, uint32_t m)
         return false;
     b->member_array[b->n_members] = a;
     b->members[b->n_members++] =
-        (np_member){.op = a->op, .first_slot = slot, .n_in = a->n_in};
+        (np_member){.op = a->op, .first_slot = slot, .n_in = (uint16_t)a->n_in, .rows = NP_NONE};
     l->tiles[m] = (np_block){.first = m, .owner = m};
     l->last_reader[m] = m;
     l->products |= a->op == &np_op_matmul || a->op == &np_op_addmm;
@@ -618,13 +618,13 @@ static bool find_chains(group_layout *l)
 /* ---- rows -------------------------------------------------------------------------------------- */
 
 /* Members whose rows lie as their kernel wants them need no look at strides tile by tile. */
-static void find_row(group_layout *l, uint32_t m)
+static bool find_row(group_layout *l, uint32_t m)
 {
-    const np_builder *b = l->b;
+    np_builder *b = l->b;
     np_member *member = &b->members[l->group.first_member + m];
     const np_operand *at[NP_GROUP_INPUTS];
     if (!member->op->row || l->group.streamed || member->n_in == 0 || member->n_chain)
-        return;
+        return true;
     for (uint32_t i = 0; i < member->n_in; i++)
         at[i] = slot_operand(l, &b->slots[member->first_slot + 1 + i]);
     const np_cut *out = &b->slots[member->first_slot], *x = out + 1;
@@ -632,14 +632,20 @@ static void find_row(group_layout *l, uint32_t m)
                     .attr = b->member_array[l->group.first_member + m]->attr, .n_in = member->n_in,
                     .in = at, .out = slot_operand(l, out)};
     const int64_t n = at[0]->shape[at[0]->rank - 1], made = inner(l, m, l->group.n_axes);
-    if (!member->op->row(&call, &member->row) || x->cut[l->group.n_axes - 1] < 0 ||
-        how_it_lies(l, x, n) != ADJACENT || made != (member->row.reduce ? 1 : n) ||
+    np_member_rows rows = {.n = n};
+    if (!member->op->row(&call, &rows.op) || x->cut[l->group.n_axes - 1] < 0 ||
+        how_it_lies(l, x, n) != ADJACENT || made != (rows.op.reduce ? 1 : n) ||
         how_it_lies(l, out, made) != ADJACENT)
-        return;
-    member->row_n = n;
-    member->row_stride = row_stride(l, x) / np_element_bytes((neap_dtype)at[0]->dtype);
-    member->out_stride = row_stride(l, out) / np_element_bytes((neap_dtype)call.out->dtype);
-    member->by_row = !member->row.reduce || member->out_stride == 1;
+        return true;
+    rows.stride = row_stride(l, x) / np_element_bytes((neap_dtype)at[0]->dtype);
+    rows.out_stride = row_stride(l, out) / np_element_bytes((neap_dtype)call.out->dtype);
+    if (rows.op.reduce && rows.out_stride != 1)
+        return true;
+    if (!np_builder_grow(b, &b->rows, &b->rows_capacity, b->n_rows + 1, sizeof *b->rows))
+        return false;
+    member->rows = b->n_rows;
+    b->rows[b->n_rows++] = rows;
+    return true;
 }
 
 /* ---- scratch ----------------------------------------------------------------------------------- */
@@ -708,7 +714,8 @@ static bool lay_out(group_layout *l)
         return false;
     set_tiles(l);
     for (uint32_t m = 0; m < l->n; m++)
-        find_row(l, m);
+        if (!find_row(l, m))
+            return false;
     find_scratch(l);
     return np_builder_grow(b, &b->groups, &b->groups_capacity, b->n_groups + 1,
                    sizeof *b->groups);

@@ -75,6 +75,7 @@ static void lay_out(const np_builder *b, neap_plan *p, cursor *c)
     p->output_root = take(c, b->n_outputs, sizeof *p->output_root);
     p->groups = take(c, b->n_groups, sizeof *p->groups);
     p->members = take(c, b->n_members, sizeof *p->members);
+    p->rows = take(c, b->n_rows, sizeof *p->rows);
     p->slots = take(c, b->n_slots, sizeof *p->slots);
     p->chain_ops = take(c, b->n_chain_ops, sizeof *p->chain_ops);
     p->chain_places = take(c, b->n_chain_places, sizeof *p->chain_places);
@@ -99,6 +100,7 @@ static void lay_out(const np_builder *b, neap_plan *p, cursor *c)
     copy_table(p->moving, b->moving, b->n_moving, sizeof *p->moving);
     copy_table(p->blocks, b->blocks, b->n_blocks, sizeof *p->blocks);
     copy_table(p->groups, b->groups, b->n_groups, sizeof *p->groups);
+    copy_table(p->rows, b->rows, b->n_rows, sizeof *p->rows);
     copy_table(p->slots, b->slots, b->n_slots, sizeof *p->slots);
     copy_table(p->chain_ops, b->chain_ops, b->n_chain_ops, sizeof *p->chain_ops);
     copy_table(p->chain_places, b->chain_places, b->n_chain_places, sizeof *p->chain_places);

@@ -156,19 +156,24 @@ typedef struct np_chain_source {
     bool one;
 } np_chain_source;
 
+/* Rows of adjacent elements that an op's row kernel runs on. */
+typedef struct np_member_rows {
+    np_row_op op;
+    int64_t n, stride, out_stride; /* in elements */
+} np_member_rows;
+
 typedef struct np_member {
     const np_op *op;
     const void *attr;
     const char *name;
-    uint32_t first_slot, n_in; /* the result, then the inputs */
-    uint32_t block;            /* of the result; NP_NONE: a tile, or a root's own bytes */
-    uint32_t n_chain;          /* members from here on that run as one chain; 0: its op's own run */
+    uint32_t first_slot; /* of the result, then the inputs */
+    uint16_t n_in;
+    bool flat;        /* the chain's tile is one row */
+    uint32_t block;   /* of the result; NP_NONE: a tile, or a root's own bytes */
+    uint32_t rows;    /* that it runs on; NP_NONE: in a chain, or its op's own run */
+    uint32_t n_chain; /* members from here on that run as one chain; 0: none */
     uint32_t first_op, first_place, n_places;
-    bool flat; /* the chain's tile is one row */
-    bool by_row;    /* `row` runs it: adjacent elements, rows row_stride apart */
-    np_row_op row;
-    int64_t row_n; /* elements of a row, of a chain too */
-    int64_t row_stride, out_stride; /* in elements */
+    int64_t row_n; /* elements of a chain's row */
 } np_member;
 
 typedef struct np_group {
@@ -204,6 +209,7 @@ struct neap_plan {
     np_block *blocks;
     np_group *groups;
     np_member *members;
+    np_member_rows *rows;
     np_cut *slots;
     np_chain_op *chain_ops;
     np_chain_source *chain_places;
