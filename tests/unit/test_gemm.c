@@ -342,6 +342,38 @@ static void test_one_chain(void **state)
     }
 }
 
+/* Few columns take a kernel of their own, with the bits that they have among many. */
+static void test_few_columns(void **state)
+{
+    (void)state;
+    enum { M = 150, N = 70, K = 300, FEW = 18 };
+    static float a[M * K], b[K * N], bt[N * K], add[M * N], c[M * N], part[M * FEW];
+    for (int i = 0; i < M * K; i++)
+        a[i] = draw();
+    for (int i = 0; i < M * N; i++)
+        add[i] = draw();
+    for (int k = 0; k < K; k++)
+        for (int n = 0; n < N; n++)
+            b[k * N + n] = bt[n * K + k] = draw();
+    for (const np_kernels *const *k = np_kernels_available(); *k; k++)
+        for (int i = 0; i < 4; i++) {
+            np_gemm_args g = plain(M, N, K, NEAP_F32);
+            g.a = a, g.b = b, g.c = c, g.alpha = 0.75f, g.beta = -1.5f, g.add_row = N, g.add_col = 1;
+            g.add = i & 1 ? add : NULL;
+            run(*k, &g, 1);
+            if (i & 2)
+                g.b = bt, g.b_row = 1, g.b_col = K;
+            g.c = part;
+            for (g.n = 1; g.n <= FEW; g.n++) {
+                g.c_row = g.n;
+                g.m = M - 7 * g.n;
+                run(*k, &g, 1 + (int)g.n % 3);
+                for (int r = 0; r < g.m; r++)
+                    assert_memory_equal(part + r * g.n, c + r * N, (size_t)g.n * sizeof *c);
+            }
+        }
+}
+
 /* A 16-bit result is the f32 sum rounded once, also when k is cut. */
 static void test_rounded_once(void **state)
 {
@@ -411,7 +443,8 @@ int main(void)
         cmocka_unit_test(test_odd_sizes),           cmocka_unit_test(test_layouts_and_dtypes),
         cmocka_unit_test(test_blocked_sizes),       cmocka_unit_test(test_vector),
         cmocka_unit_test(test_vector_order_is_one), cmocka_unit_test(test_one_chain),
-        cmocka_unit_test(test_rounded_once),        cmocka_unit_test(test_scratch_covers_smaller),
+        cmocka_unit_test(test_few_columns),         cmocka_unit_test(test_rounded_once),
+        cmocka_unit_test(test_scratch_covers_smaller),
     };
     return cmocka_run_group_tests(tests, make_contexts, free_contexts);
 }
