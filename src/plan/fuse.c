@@ -438,11 +438,16 @@ static int64_t longest_row(np_fuser *f, uint32_t g, int n)
     return most;
 }
 
-/* Would a group, cut along n axes, have tiles of much, and without the others of little? */
-static bool too_long(np_fuser *f, uint32_t a, uint32_t b, int n)
+/* Would one group of several, cut along n axes, have tiles of much, and each by itself of little? */
+static bool too_long(np_fuser *f, const uint32_t *set, uint32_t count, int n)
 {
-    return n < f->axes[a] && n < f->axes[b] &&
-           (longest_row(f, a, n) > LONG_ROW || longest_row(f, b, n) > LONG_ROW);
+    bool some = false;
+    for (uint32_t i = 0; i < count; i++) {
+        if (n >= f->axes[set[i]])
+            return false;
+        some |= longest_row(f, set[i], n) > LONG_ROW;
+    }
+    return some;
 }
 
 /* Merges the groups of two tasks if that is possible and good. */
@@ -476,7 +481,7 @@ static void try_merge(np_fuser *f, uint32_t x, uint32_t y)
     if (n == 0 || np_axes_set_later(&of_a, n) || np_axes_set_later(&of_b, n) ||
         circle(f, (uint32_t[]){a, b}, 2))
         return;
-    if (too_long(f, a, b, n)) {
+    if (too_long(f, (uint32_t[]){a, b}, 2, n)) {
         tell(f, x, y, "they share few axes: a tile would be large", 0);
         return;
     }
@@ -534,7 +539,7 @@ static void make_inner(np_fuser *f, uint32_t t)
         for (uint32_t k = 0; k < n && axes > 0; k++)
             while (k != i && axes > 0 && !tiles_serve(f, set[i], 0, set[k], axes))
                 axes--;
-    if (axes == 0 || circle(f, set, n))
+    if (axes == 0 || too_long(f, set, n, axes) || circle(f, set, n))
         return;
     for (uint32_t i = 1; i < n; i++) {
         uint32_t a = np_fuser_group(f, set[0]), b = set[i];
