@@ -19,7 +19,9 @@ enum {
     MOST_READERS = 32, /* of a value that is made a tile's only */
     MOST_VISITS = 4096, /* groups looked at to see whether a merge would make a circle */
     FARTHEST = 4096,    /* tasks between two that are merged */
-    LONG_ROW = 65536,   /* elements for one index of all axes: not for the sake of a merge */
+    LONG_ROW = 65536,   /* elements for one index of all axes: not for the sake of a merge, ... */
+    ROW = 4096,         /* ... nor so many, if there are ... */
+    FEW_ROWS = 8,       /* ... less than so many for each lane: tiles are not much less than the whole */
     MOST_TIMES = 256,   /* that a value is made for indices of axes it lacks */
     REPEATED = NP_OP_ELEMENTWISE | NP_OP_CHEAP
 };
@@ -441,13 +443,17 @@ static int64_t longest_row(np_fuser *f, uint32_t g, int n)
 /* Would one group of several, cut along n axes, have tiles of much, and each by itself of little? */
 static bool too_long(np_fuser *f, const uint32_t *set, uint32_t count, int n)
 {
-    bool some = false;
+    const np_group_shape s = np_task_shape(f->b, set[0], n, false);
+    int64_t rows = 1, row = 0;
+    for (int j = 0; j < n; j++)
+        rows *= s.extent[j];
     for (uint32_t i = 0; i < count; i++) {
         if (n >= f->axes[set[i]])
             return false;
-        some |= longest_row(f, set[i], n) > LONG_ROW;
+        const int64_t own = longest_row(f, set[i], n);
+        row = own > row ? own : row;
     }
-    return some;
+    return row > LONG_ROW || (row > ROW && rows < FEW_ROWS * np_pool_lanes(f->b->ctx->pool));
 }
 
 /* Merges the groups of two tasks if that is possible and good. */

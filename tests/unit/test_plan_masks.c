@@ -11,12 +11,12 @@
 
 #include "neap/neap.h"
 
-enum { TIME = 512, PADDED = 100 };
+enum { PADDED = 20 };
 
 /* batch 0: no such dimension. Of heads of 16 products are made tile by tile, with heads of 192 in blocks of
  * rows, which costs time. */
 typedef struct size {
-    int64_t batch, model, heads;
+    int64_t time, batch, model, heads;
 } size;
 
 /* ---- the mask, in its spellings ---------------------------------------------------------------- */
@@ -26,39 +26,44 @@ static neap_array *minus_infinity(void)
     return neap_scalar(NEAP_F32, -INFINITY);
 }
 
-/* Row i against column j: may i see j? */
-static neap_array *is_seen(void)
+static int64_t time_of(const neap_array *scores)
 {
-    neap_array *at = neap_arange(0, TIME, 1, NEAP_I32);
-    return neap_greater_equal(neap_reshape(at, 2, (int64_t[]){TIME, 1}),
-                              neap_reshape(at, 2, (int64_t[]){1, TIME}));
+    return neap_array_shape(scores)[neap_array_rank(scores) - 1];
+}
+
+/* Row i against column j: may i see j? */
+static neap_array *is_seen(int64_t time)
+{
+    neap_array *at = neap_arange(0, (double)time, 1, NEAP_I32);
+    return neap_greater_equal(neap_reshape(at, 2, (int64_t[]){time, 1}),
+                              neap_reshape(at, 2, (int64_t[]){1, time}));
 }
 
 static neap_array *by_where(neap_array *scores)
 {
-    return neap_where(is_seen(), scores, minus_infinity());
+    return neap_where(is_seen(time_of(scores)), scores, minus_infinity());
 }
 
 static neap_array *by_sum(neap_array *scores)
 {
     return neap_add(scores,
-                    neap_where(is_seen(), neap_scalar(NEAP_F32, 0), minus_infinity()));
+                    neap_where(is_seen(time_of(scores)), neap_scalar(NEAP_F32, 0), minus_infinity()));
 }
 
 static neap_array *by_triangle(neap_array *scores)
 {
-    return neap_where(neap_tri(TIME, TIME, 0, NEAP_BOOL), scores, minus_infinity());
+    return neap_where(neap_tri(time_of(scores), time_of(scores), 0, NEAP_BOOL), scores, minus_infinity());
 }
 
 static neap_array *by_upper_triangle(neap_array *scores)
 {
-    neap_array *all = neap_full(2, (int64_t[]){TIME, TIME}, -INFINITY, NEAP_F32);
+    neap_array *all = neap_full(2, (int64_t[]){time_of(scores), time_of(scores)}, -INFINITY, NEAP_F32);
     return neap_add(scores, neap_triu(all, 1));
 }
 
 static neap_array *by_ones_and_fill(neap_array *scores)
 {
-    neap_array *ones = neap_tril(neap_full(2, (int64_t[]){TIME, TIME}, 1, NEAP_F32), 0);
+    neap_array *ones = neap_tril(neap_full(2, (int64_t[]){time_of(scores), time_of(scores)}, 1, NEAP_F32), 0);
     neap_array *hidden = neap_equal(neap_expand_dims(neap_expand_dims(ones, 0), 0),
                                     neap_scalar(NEAP_F32, 0));
     if (neap_array_rank(scores) == 3)
@@ -68,28 +73,30 @@ static neap_array *by_ones_and_fill(neap_array *scores)
 
 static neap_array *by_large_numbers(neap_array *scores)
 {
-    neap_array *hidden = neap_sub(neap_scalar(NEAP_F32, 1), neap_cast(is_seen(), NEAP_F32));
+    neap_array *hidden = neap_sub(neap_scalar(NEAP_F32, 1), neap_cast(is_seen(time_of(scores)), NEAP_F32));
     return neap_add(scores, neap_mul(hidden, neap_scalar(NEAP_F32, -1e9)));
 }
 
 /* Expanded to all heads before it is used. */
 static neap_array *by_broadcast(neap_array *scores)
 {
-    neap_array *seen = neap_broadcast_to(is_seen(), neap_array_rank(scores), neap_array_shape(scores));
+    neap_array *seen = neap_broadcast_to(is_seen(time_of(scores)), neap_array_rank(scores), neap_array_shape(scores));
     return neap_where(seen, scores, minus_infinity());
 }
 
 /* A window of positions, and what is padded in each sequence, which no head tells apart. */
 static neap_array *by_window_and_padding(neap_array *scores)
 {
-    static const int32_t used[2] = {TIME - PADDED, TIME};
-    neap_array *at = neap_arange(0, TIME, 1, NEAP_I32);
+    static const int32_t padded[2] = {PADDED, 0};
+    const int64_t time = time_of(scores);
+    neap_array *at = neap_arange(0, (double)time, 1, NEAP_I32);
     neap_array *near = neap_less(
-        neap_sub(neap_reshape(at, 2, (int64_t[]){TIME, 1}), at), neap_scalar(NEAP_I32, 40));
-    neap_array *seen = neap_logical_and(is_seen(), near);
+        neap_sub(neap_reshape(at, 2, (int64_t[]){time, 1}), at), neap_scalar(NEAP_I32, 40));
+    neap_array *seen = neap_logical_and(is_seen(time_of(scores)), near);
     if (neap_array_rank(scores) == 4) {
         const int64_t apart[4] = {neap_array_shape(scores)[0], 1, 1, 1};
-        neap_array *end = neap_array_over(NEAP_I32, 4, apart, used, NULL, NULL);
+        neap_array *end = neap_sub(neap_scalar(NEAP_I32, (double)time),
+                                   neap_array_over(NEAP_I32, 4, apart, padded, NULL, NULL));
         seen = neap_logical_and(seen, neap_logical_or(neap_less(at, end), neap_equal(at, neap_scalar(NEAP_I32, 0))));
     }
     return neap_where(seen, scores, minus_infinity());
@@ -136,7 +143,7 @@ static neap_array *project(neap_array *x, uint32_t seed, int64_t n)
 /* [B, T, M] -> [B, H, T, D]; without a batch [T, M] -> [H, T, D]. */
 static neap_array *heads_of(neap_array *x, const size *z)
 {
-    const int64_t split[4] = {z->batch, TIME, z->heads, z->model / z->heads};
+    const int64_t split[4] = {z->batch, z->time, z->heads, z->model / z->heads};
     static const int axes[4] = {0, 2, 1, 3}, one[3] = {1, 0, 2};
     return z->batch ? neap_transpose(neap_reshape(x, 4, split), axes)
                     : neap_transpose(neap_reshape(x, 3, split + 1), one);
@@ -157,7 +164,7 @@ static neap_array *attend(neap_array *x, const size *z, mask_fn *mask)
 
 static neap_array *block(const size *z, mask_fn *mask)
 {
-    const int64_t shape[3] = {z->batch, TIME, z->model};
+    const int64_t shape[3] = {z->batch, z->time, z->model};
     neap_array *x = numbers(1, z->batch ? 3 : 2, shape + !z->batch, 4);
     x = neap_add(x, attend(neap_layer_norm(x, NULL, NULL, 1e-5f), z, mask));
     neap_array *h = neap_gelu(project(neap_layer_norm(x, NULL, NULL, 1e-5f), 10, 2 * z->model));
@@ -167,6 +174,7 @@ static neap_array *block(const size *z, mask_fn *mask)
 /* ---- what is checked --------------------------------------------------------------------------- */
 
 typedef struct squares {
+    int64_t time;
     int whole; /* values of T x T and more */
     const char *op;
     uint64_t scratch; /* the most of a step */
@@ -177,7 +185,8 @@ static bool note(void *user, const neap_plan_value *v)
     squares *s = user;
     if (v->kind == NEAP_PLAN_SCRATCH) {
         s->scratch = v->bytes > s->scratch ? v->bytes : s->scratch;
-    } else if (v->rank >= 2 && v->shape[v->rank - 1] == TIME && v->shape[v->rank - 2] == TIME) {
+    } else if (v->rank >= 2 && v->shape[v->rank - 1] == s->time &&
+               v->shape[v->rank - 2] == s->time) {
         s->whole++;
         s->op = v->op;
     }
@@ -230,16 +239,19 @@ static void check(const size *z, const struct spelling *spelling, unsigned how)
 {
     const unsigned off = NEAP_PLAN_NO_FUSION | NEAP_PLAN_NO_SIDEWAYS | NEAP_PLAN_NO_ORDER |
                          NEAP_PLAN_NO_STREAMING | NEAP_PLAN_NO_RECOMPUTE;
-    const size_t n = (size_t)(TIME * z->model * (z->batch ? z->batch : 1));
+    const size_t n = (size_t)(z->time * z->model * (z->batch ? z->batch : 1));
     neap_plan_info info = NEAP_PLAN_INFO_INIT, plain = NEAP_PLAN_INFO_INIT;
-    squares some = {0}, none = {0};
+    squares some = {.time = z->time}, none = some;
     float *want = run(z, spelling->mask, off, &some, &plain);
     float *got = run(z, spelling->mask, how, &none, &info);
     assert_true(some.whole >= 4);
     if (none.whole)
         fail_msg("%s, batch %d: T x T made by %s", spelling->name, (int)z->batch, none.op);
-    assert_true(none.scratch < TIME * TIME * sizeof(float) * (how ? 2 : 1));
-    assert_true(info.peak_bytes < plain.peak_bytes);
+    assert_true(info.peak_bytes <= plain.peak_bytes);
+    if (z->time == 512) {
+        assert_true(none.scratch < 512 * 512 * sizeof(float) * (how ? 2 : 1));
+        assert_true(info.peak_bytes < plain.peak_bytes);
+    }
     for (size_t i = 0; i < n; i++)
         assert_true(isfinite(want[i]));
     assert_memory_equal(got, want, n * sizeof *got);
@@ -251,14 +263,23 @@ static void test_masks(void **state)
 {
     (void)state;
     for (int i = 0; i < SPELLINGS; i++)
-        check(&(size){0, 64, 4}, &spellings[i], 0);
+        check(&(size){512, 0, 64, 4}, &spellings[i], 0);
 }
 
 static void test_masks_of_batches(void **state)
 {
     (void)state;
     for (int i = 0; i < SPELLINGS; i++)
-        check(&(size){2, 64, 4}, &spellings[i], 0);
+        check(&(size){512, 2, 64, 4}, &spellings[i], 0);
+}
+
+/* Tiles of 64 rows for two lanes are hardly less than the whole: of the last one, which is made of integers,
+ * they would be more. */
+static void test_short_masks(void **state)
+{
+    (void)state;
+    for (int i = 0; i + 1 < SPELLINGS; i++)
+        check(&(size){192, i % 3, 48, 4}, &spellings[i], 0);
 }
 
 /* Large products, for which memory must be wanted. */
@@ -267,13 +288,14 @@ static void test_masks_of_streams(void **state)
     (void)state;
     for (int i = 0; i < SPELLINGS; i += 3)
         for (int batch = 0; batch < 3; batch += 2)
-            check(&(size){batch, 384, 2}, &spellings[i], NEAP_PLAN_LOW_MEMORY);
+            check(&(size){512, batch, 384, 2}, &spellings[i], NEAP_PLAN_LOW_MEMORY);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_masks),
                                        cmocka_unit_test(test_masks_of_batches),
+                                       cmocka_unit_test(test_short_masks),
                                        cmocka_unit_test(test_masks_of_streams)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
