@@ -9,7 +9,7 @@
 
 /* ---- copies of arrays ---------------------------------------------------------------------------- */
 
-enum { CHUNK_BYTES = 8 << 10 };
+enum { FIRST_CHUNK = 8 << 10, CHUNK = 32 << 10 }; /* bytes */
 
 typedef struct np_array_chunk {
     struct np_array_chunk *next;
@@ -23,7 +23,8 @@ static neap_array *copy_array(np_again_graph *to, const neap_array *a)
     const size_t head = (sizeof(np_array_chunk) + align - 1) / align * align;
     np_array_chunk *c = to->copies;
     if (!c || c->bytes - c->used < own) {
-        size_t bytes = head + own > CHUNK_BYTES ? head + own : CHUNK_BYTES;
+        size_t bytes = c ? CHUNK : FIRST_CHUNK;
+        bytes = head + own > bytes ? head + own : bytes;
         c = np_workspace_take(to->g.ctx, bytes);
         if (!c)
             return NULL;

@@ -23,6 +23,7 @@ typedef struct np_plan_cache {
     uint64_t bytes;
     neap_plan_options options; /* size 0: the parent's */
     uint64_t budget;           /* beside them, for each plan; 0: none */
+    np_region *regions;        /* of workspace */
 } np_plan_cache;
 
 static void free_cache(neap_context *ctx, void *p);
@@ -34,6 +35,12 @@ static np_plan_cache *cache_of(neap_context *ctx)
         ctx->slot_free[NP_SLOT_PLANS] = free_cache;
     }
     return ctx->slot[NP_SLOT_PLANS];
+}
+
+np_region **np_plan_regions(neap_context *ctx)
+{
+    np_plan_cache *cache = cache_of(ctx);
+    return cache ? &cache->regions : NULL;
 }
 
 /* ---- options ------------------------------------------------------------------------------------ */

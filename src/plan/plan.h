@@ -24,8 +24,8 @@ enum { NP_NONE = UINT32_MAX };
 
 /* ---- workspace: work.c -------------------------------------------------------------------------
  *
- * Whole pages, be it for a few bytes. Among the slots of slabs workspace would decide, by its size, which
- * slabs the plan's own blocks pin, and held bytes would depend on what was planned before. */
+ * Apart from slabs: among their slots workspace would decide, by its size, which of them the plan's own
+ * blocks pin, and held bytes would depend on what was planned before. */
 
 void *np_workspace_take(neap_context *ctx, size_t bytes); /* zeros; NULL: no memory */
 void np_workspace_free(neap_context *ctx, void *p, size_t bytes); /* p may be NULL */
@@ -33,6 +33,10 @@ void np_workspace_free(neap_context *ctx, void *p, size_t bytes); /* p may be NU
 bool np_workspace_resize(neap_context *ctx, void *table, size_t from, size_t to);
 /* Room for n elements of `size` bytes, likewise; given back as workspace of capacity * size bytes. */
 bool np_workspace_grow(neap_context *ctx, void *table, size_t *capacity, size_t n, size_t size);
+
+typedef struct np_region np_region;
+/* The context's, where small tables lie, empty while nothing is planned; NULL: no memory. cache.c */
+np_region **np_plan_regions(neap_context *ctx);
 
 /* Workspace that is kept for the next one who needs some: one user at a time. */
 typedef struct np_work {
