@@ -11,7 +11,9 @@
  *   order     of steps, so that less is alive                           reorder.c, order.h
  *   again     cheap values made a second time, if memory is needed      recompute.c, again.c
  *   choose    whole plans of all that, one of which is packed           choose.c, cost.c, pack.c
- *   cache     plans by structure and options                            cache.c */
+ *   cache     plans by structure and options                            cache.c
+ *
+ * All of them work in workspace of their own: work.c. */
 #ifndef NP_PLAN_H
 #define NP_PLAN_H
 
