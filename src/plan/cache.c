@@ -178,7 +178,7 @@ void np_plan_key_free(neap_context *ctx, np_plan_key *k)
 
 static void drop(neap_context *ctx, np_cached *c)
 {
-    np_plan_key_free(ctx, &c->key);
+    np_free(ctx, NEAP_MEM_GRAPH, c->key.bytes, c->key.n);
     np_plan_destroy(c->plan);
     np_free(ctx, NEAP_MEM_GRAPH, c, sizeof *c);
 }
@@ -224,7 +224,7 @@ neap_plan *np_plan_cache_find(neap_context *ctx, const np_plan_key *k)
 
 bool np_plan_cache_add(neap_context *ctx, np_plan_key *k, neap_plan *p)
 {
-    uint64_t bytes = p->info.plan_bytes + k->capacity + sizeof(np_cached);
+    uint64_t bytes = p->info.plan_bytes + k->n + sizeof(np_cached);
     if (!k->n || bytes > ctx->plan_cache_bytes / 4)
         return false;
     np_plan_cache *cache = cache_of(ctx);
@@ -232,11 +232,15 @@ bool np_plan_cache_add(neap_context *ctx, np_plan_key *k, neap_plan *p)
         return false;
     np_plan_cache_shrink(ctx, ctx->plan_cache_bytes - bytes);
     np_cached *c = np_calloc(ctx, NEAP_MEM_GRAPH, sizeof *c);
-    if (!c)
+    uint8_t *own = c ? np_alloc(ctx, NEAP_MEM_GRAPH, k->n) : NULL; /* the key is in workspace */
+    if (!own) {
+        np_free(ctx, NEAP_MEM_GRAPH, c, sizeof *c);
         return false;
-    *c = (np_cached){cache->first, *k, p, bytes};
+    }
+    memcpy(own, k->bytes, k->n);
+    *c = (np_cached){cache->first, {.bytes = own, .n = k->n, .hash = k->hash}, p, bytes};
     cache->first = c;
     cache->bytes += bytes;
-    *k = (np_plan_key){0};
+    np_plan_key_free(ctx, k);
     return true;
 }

@@ -3,6 +3,7 @@
  * Large tables are whole pages. Small ones share regions, in runs of units that a bitmap tells of: a
  * mapping for each would be most of the time that a small graph takes. A region goes with the last of
  * its tables. */
+#include <assert.h>
 #include <string.h>
 
 #include "plan/plan.h"
@@ -112,6 +113,7 @@ static size_t grown(size_t bytes)
 
 bool np_workspace_grow(neap_context *ctx, void *table, size_t *capacity, size_t n, size_t size)
 {
+    assert(size <= UNIT); /* or as many bytes as whole elements take would be fewer units */
     if (n <= *capacity)
         return true;
     const size_t old = *capacity * size, least = grown(rounded(old));
