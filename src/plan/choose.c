@@ -194,9 +194,9 @@ bool np_fuse_way(np_fuser *f, const np_way *way, uint64_t limit, np_fusion *out,
 {
     bool barred = true;
     for (*rounds = 0; barred; ++*rounds) {
-        np_fuser_reset(f);
+        np_fuser_reset(f, way->rows > 0);
         if (way->fused)
-            np_fuse(f, way->sideways, way->rows > 0, way->repeats);
+            np_fuse(f, way->sideways, way->repeats);
         if (!np_fusion_take(f, out))
             return false;
         out->block_rows = way->rows;

@@ -14,7 +14,9 @@
 
 enum {
     LEAST_ELEMENTS = 8192,  /* below, a step of its own costs nothing */
-    WHOLE_ELEMENTS = 65536, /* of what is read whole again for each tile */
+    WHOLE_ELEMENTS = 65536, /* of what is read whole again for each tile, where all tiles read the same */
+    WHOLE_OF_BATCH = 1 << 20, /* where each index of a leading axis has its own: attention's keys, values;
+                                 blocks of all lanes take less, if there are to be any */
     MOST_MEMBERS = 1024,
     MOST_READERS = 32, /* of a value that is made a tile's only */
     MOST_VISITS = 4096, /* groups looked at to see whether a merge would make a circle */
@@ -119,6 +121,7 @@ static void find_axes(np_fuser *f, uint32_t task)
     np_task_call c;
     np_task_call_init(&c, b, task);
     bool moving = a->dynamic_dim >= 0, product = op == &np_op_matmul || op == &np_op_addmm;
+    int64_t most = WHOLE_ELEMENTS;
     int axes = 0;
     for (int d = 0; d < a->rank && axes < NP_AXES; d++) {
         bool set_later = a->dynamic_dim == d;
@@ -126,7 +129,9 @@ static void find_axes(np_fuser *f, uint32_t task)
             continue;
         if (!cuttable(&c.call, d))
             break;
-        f->heavy[task] |= op->scratch && (!product || whole_elements(&c.call, d) > WHOLE_ELEMENTS);
+        const int64_t whole = whole_elements(&c.call, d);
+        f->heavy[task] |= op->scratch && (!product || whole > most);
+        most = whole == 0 && !f->streams ? WHOLE_OF_BATCH : most;
         axes++;
         moving &= !set_later;
     }
@@ -808,8 +813,9 @@ static bool take_tables(np_fuser *f)
     return true;
 }
 
-void np_fuser_reset(np_fuser *f)
+void np_fuser_reset(np_fuser *f, bool streams)
 {
+    f->streams = streams;
     const size_t t = f->b->n_tasks + 1;
     memset(f->live, 0, t * sizeof *f->live);
     memset(f->within, 0, t * sizeof *f->within);
@@ -838,7 +844,7 @@ bool np_fuser_start(np_fuser *f, np_builder *b, const neap_plan_options *options
         np_fuser_free(f);
         return false;
     }
-    np_fuser_reset(f);
+    np_fuser_reset(f, false);
     return true;
 }
 
@@ -866,13 +872,13 @@ bool np_fuser_may_repeat(np_fuser *f)
     return false;
 }
 
-void np_fuse(np_fuser *f, bool sideways, bool streams, bool repeats)
+void np_fuse(np_fuser *f, bool sideways, bool repeats)
 {
-    if (streams)
+    if (f->streams)
         merge_to_stream(f);
     merge_along_values(f);
     if (repeats)
-        merge_to_repeat(f, streams);
+        merge_to_repeat(f, f->streams);
     if (!sideways)
         return;
     memset(f->reader, 0xff, (f->b->g->n + 1) * sizeof *f->reader);

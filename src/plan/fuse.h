@@ -18,6 +18,7 @@ typedef struct np_fuser {
     uint8_t *axes; /* that the members share; 0: stays alone */
     uint8_t *lacks; /* by task: see np_fusion */
     bool *heavy;
+    bool streams; /* see np_fuser_reset */
     uint32_t *parent, *next, *first, *last; /* next: members, from the representative on */
     uint32_t *count, *size;
     bool *within; /* counted with its user */
@@ -36,15 +37,15 @@ typedef struct np_fuser {
 } np_fuser;
 
 bool np_fuser_start(np_fuser *f, np_builder *b, const neap_plan_options *options);
-/* Each task a group of its own again. */
-void np_fuser_reset(np_fuser *f);
+/* Each task a group of its own again. streams: also ops that run in blocks of rows over all lanes may be
+ * merged, which costs time and saves memory. */
+void np_fuser_reset(np_fuser *f, bool streams);
 /* The group's tasks stay alone from the next reset on. */
 void np_fuser_bar(np_fuser *f, const np_fusion *fusion, uint32_t group);
 void np_fuser_allow_all(np_fuser *f); /* nothing is barred any more */
-/* Merges; sideways: also what only reads the same values; streams: also ops that run in blocks of rows
- * over all lanes, which costs time and saves memory; repeats: also cheap values that lack axes of a group,
- * made again for each index. */
-void np_fuse(np_fuser *f, bool sideways, bool streams, bool repeats);
+/* Merges; sideways: also what only reads the same values; repeats: also cheap values that lack axes of a
+ * group, made again for each index. */
+void np_fuse(np_fuser *f, bool sideways, bool repeats);
 bool np_fuser_may_repeat(np_fuser *f); /* may there be such values? */
 void np_fuser_free(np_fuser *f);
 uint32_t np_fuser_group(np_fuser *f, uint32_t task); /* the representative of a task's group */

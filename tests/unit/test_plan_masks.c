@@ -13,8 +13,8 @@
 
 enum { PADDED = 20 };
 
-/* batch 0: no such dimension. Of heads of 16 products are made tile by tile, with heads of 192 in blocks of
- * rows, which costs time. */
+/* batch 0: no such dimension. Products of heads of 16 are always made tile by tile, of heads of 192 under low
+ * memory in blocks of rows, which costs time. */
 typedef struct size {
     int64_t time, batch, model, heads;
 } size;
@@ -282,7 +282,15 @@ static void test_short_masks(void **state)
         check(&(size){192, i % 3, 48, 4}, &spellings[i], 0);
 }
 
-/* Large products, for which memory must be wanted. */
+/* Keys of 128 Ki numbers, which each tile of rows reads whole. */
+static void test_long_masks(void **state)
+{
+    (void)state;
+    for (int i = 0; i < SPELLINGS; i += 4)
+        check(&(size){2048, 0, 128, 2}, &spellings[i], 0);
+}
+
+/* Where memory is wanted, large products run in blocks of rows. */
 static void test_masks_of_streams(void **state)
 {
     (void)state;
@@ -296,6 +304,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_masks),
                                        cmocka_unit_test(test_masks_of_batches),
                                        cmocka_unit_test(test_short_masks),
+                                       cmocka_unit_test(test_long_masks),
                                        cmocka_unit_test(test_masks_of_streams)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
