@@ -232,7 +232,9 @@ NP_INLINE vf vf_load_bf16(const uint16_t *p) { return (vf){np_bf16_load(p[0]), n
 NP_INLINE vf vf_load_f16(const uint16_t *p)
 {
     vi u = {p[0], p[1], p[2], p[3]}, m = u & 0x7fff;
-    vi finite = (vi)((vf)(m << 13) * 0x1p112f); /* the product rebiases, subnormals too */
+    /* by whole numbers: as bits of f32 a subnormal would be one too, which products take for 0 */
+    vi tiny = (vi)(vi_to_float(m) * 0x1p-24f), normal = (m << 13) + (112 << 23);
+    vi finite = (vi)vf_select(m < 0x400, (vf)tiny, (vf)normal);
     vi special = m << 13 | 0x7f800000 | ((m > 0x7c00) & 0x400000);
     return (vf)((u & 0x8000) << 16 | (vi)vf_select(m >= 0x7c00, (vf)special, (vf)finite));
 }

@@ -374,6 +374,33 @@ static void test_few_columns(void **state)
         }
 }
 
+/* Subnormal f16 are ordinary numbers in f32 and count as such, however they lie. */
+static void test_small_f16(void **state)
+{
+    (void)state;
+    enum { M = 37, K = 23 };
+    static uint16_t a[M * K];
+    static float b[K * 40], c[M * 40];
+    for (int i = 0; i < M * K; i++)
+        a[i] = (uint16_t)((unsigned)draw_below(1024) | (i & 1 ? 0x8000u : 0));
+    for (int i = 0; i < K * 40; i++)
+        b[i] = 1;
+    for (const np_kernels *const *k = np_kernels_available(); *k; k++)
+        for (int i = 0; i < 4; i++) {
+            np_gemm_args g = plain(M, i & 1 ? 3 : 40, K, NEAP_F32);
+            g.a = a, g.a_dtype = NEAP_F16, g.b = b, g.c = c;
+            if (i & 2)
+                g.a_row = 1, g.a_col = M;
+            run(*k, &g, 1);
+            for (int r = 0; r < M; r++) {
+                double sum = 0; /* exact, as every partial sum is in f32 */
+                for (int p = 0; p < K; p++)
+                    sum += get(NEAP_F16, a, r * g.a_row + p * g.a_col);
+                assert_true(c[r * g.n] == sum);
+            }
+        }
+}
+
 /* A 16-bit result is the f32 sum rounded once, also when k is cut. */
 static void test_rounded_once(void **state)
 {
@@ -443,8 +470,8 @@ int main(void)
         cmocka_unit_test(test_odd_sizes),           cmocka_unit_test(test_layouts_and_dtypes),
         cmocka_unit_test(test_blocked_sizes),       cmocka_unit_test(test_vector),
         cmocka_unit_test(test_vector_order_is_one), cmocka_unit_test(test_one_chain),
-        cmocka_unit_test(test_few_columns),         cmocka_unit_test(test_rounded_once),
-        cmocka_unit_test(test_scratch_covers_smaller),
+        cmocka_unit_test(test_few_columns),         cmocka_unit_test(test_small_f16),
+        cmocka_unit_test(test_rounded_once),        cmocka_unit_test(test_scratch_covers_smaller),
     };
     return cmocka_run_group_tests(tests, make_contexts, free_contexts);
 }
