@@ -110,6 +110,10 @@ typedef struct np_call {
     /* Of a part of the result, by its dimensions: the index of the part's first element in the whole
      * result, and the whole's extents. NULL: `out` is the whole. */
     const int64_t *first, *whole;
+    /* NP_OP_FINISHES: what is done to each block of the result when it is made, see np_gemm_args. */
+    void (*finished)(void *arg, void *block, int64_t rows, int64_t columns);
+    void *finished_arg;
+    int64_t also;
 } np_call;
 
 /* What np_op.part answers instead of a dimension. */
@@ -123,7 +127,8 @@ enum {
     NP_OP_ELEMENTWISE = 2, /* element i of the output needs element i of each input */
     NP_OP_STATE_READ = 4,  /* storage is the state's; never runs */
     NP_OP_APPENDS = 8,     /* an effect that writes only beyond what was committed: cannot poison */
-    NP_OP_CHEAP = 16       /* may be computed again rather than kept */
+    NP_OP_CHEAP = 16,      /* may be computed again rather than kept */
+    NP_OP_FINISHES = 32    /* a run calls np_call.finished for each block of a result of adjacent rows */
 };
 
 struct np_op {

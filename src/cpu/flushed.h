@@ -21,6 +21,17 @@ static inline void np_flush_end(unsigned was)
 {
     _mm_setcsr(was);
 }
+/* The mode of this thread; takes that mode instead of the flushed one, which it returns, until its end. */
+static inline unsigned np_flush_mode(void)
+{
+    return _mm_getcsr();
+}
+static inline unsigned np_flush_pause(unsigned mode)
+{
+    unsigned was = _mm_getcsr();
+    _mm_setcsr(mode);
+    return was;
+}
 #else
 static inline unsigned np_flush_begin(void)
 {
@@ -29,6 +40,14 @@ static inline unsigned np_flush_begin(void)
 static inline void np_flush_end(unsigned was)
 {
     (void)was;
+}
+static inline unsigned np_flush_mode(void)
+{
+    return 0;
+}
+static inline unsigned np_flush_pause(unsigned mode)
+{
+    return mode;
 }
 #endif
 

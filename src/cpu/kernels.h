@@ -137,6 +137,13 @@ typedef struct np_gemm_args {
     float alpha, beta;
     np_piece_fn piece;      /* B's panels are decoded from `rows` while packed (matrix only); or NULL */
     const np_decoded *rows; /* b_row == 1: a row of them is a column of B; b_col == 1: a row of B */
+    /* Called for each block of C that is made and stored, on the lane that made it, at its first element;
+     * blocks cover C once. Not of images. NULL: nothing. */
+    void (*finished)(void *arg, void *c, int64_t rows, int64_t columns);
+    void *finished_arg;
+    /* Not 0: bytes from an element of C to one that `finished` reads, fetched while C's is made: rows of a
+     * block lie apart, and what the machine fetches of its own accord begins anew with each. */
+    int64_t also;
 } np_gemm_args;
 
 /* Activations of a quantised product: int8 rows with, every 32 elements, an f32 scale d = max|x|/127

@@ -83,7 +83,9 @@ static np_gemm_args gemm_arguments(const np_call *c, int *lead)
                       .a = a->data, .b = b->data, .c = out->data, .a_row = a->strides[m],
                       .a_col = a->strides[n], .b_row = b->strides[m], .b_col = b->strides[n],
                       .c_row = out->strides[m], .a_dtype = a->dtype, .b_dtype = b->dtype,
-                      .c_dtype = out->dtype, .matrix = attr->matrix};
+                      .c_dtype = out->dtype, .matrix = attr->matrix,
+                      .finished = c->finished, .finished_arg = c->finished_arg,
+                      .also = c->also};
     if (c->n_in == 3) {
         g.add = c->in[2]->data;
         g.add_dtype = c->in[2]->dtype;
@@ -148,10 +150,10 @@ static double matmul_flops(const np_call *shapes)
     return np_flops_result(shapes, 2 * (double)a->shape[a->rank - 1] + (shapes->n_in == 3 ? 3 : 0));
 }
 
-const np_op np_op_matmul = {.name = "matmul", .arity = 2, .infer = matmul_infer,
+const np_op np_op_matmul = {.name = "matmul", .arity = 2, .flags = NP_OP_FINISHES, .infer = matmul_infer,
                             .scratch = matmul_scratch, .run = matmul_run, .part = matmul_part,
                             .flops = matmul_flops, .absorbs_extent = true};
-const np_op np_op_addmm = {.name = "addmm", .arity = 3, .infer = matmul_infer,
+const np_op np_op_addmm = {.name = "addmm", .arity = 3, .flags = NP_OP_FINISHES, .infer = matmul_infer,
                            .scratch = matmul_scratch, .run = matmul_run, .part = matmul_part,
                            .flops = matmul_flops, .absorbs_extent = true};
 

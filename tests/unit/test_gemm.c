@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -444,6 +445,97 @@ static void test_scratch_covers_smaller(void **state)
         }
 }
 
+/* What the hook has seen: how often each element of C, and what it held then. */
+typedef struct seen_blocks {
+    const problem *p;
+    unsigned char *times;
+    char *held;
+    atomic_int flushed;
+} seen_blocks;
+
+static void see_block(void *arg, void *c, int64_t rows, int64_t columns)
+{
+    seen_blocks *s = arg;
+    const np_gemm_args *g = &s->p->g;
+    const int64_t size = (int64_t)width_of(g->c_dtype), at = ((char *)c - s->p->c) / size;
+    volatile float subnormal = 1e-39f;
+    subnormal *= 0.5f;
+    if (subnormal == 0)
+        atomic_fetch_add(&s->flushed, 1);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) {
+            s->times[at + i * g->c_row + j]++;
+            memcpy(s->held + (at + i * g->c_row + j) * size, (char *)c + (i * g->c_row + j) * size,
+                   (size_t)size);
+        }
+}
+
+/* Each element of C once, when it is stored, in the caller's floating-point mode. */
+static void check_finished(np_gemm_args shape)
+{
+    problem p;
+    problem_make(&p, shape);
+    seen_blocks s = {.p = &p, .times = malloc(p.c_bytes), .held = malloc(p.c_bytes)};
+    p.g.finished = see_block;
+    p.g.finished_arg = &s;
+    for (const np_kernels *const *k = np_kernels_available(); *k; k++)
+        for (int lanes = 1; lanes <= 3; lanes++) {
+            memset(p.c, 0x5a, p.c_bytes);
+            memset(s.held, 0x5a, p.c_bytes);
+            memset(s.times, 0, p.c_bytes);
+            run(*k, &p.g, lanes);
+            assert_memory_equal(s.held, p.c, p.c_bytes);
+            assert_int_equal(atomic_load(&s.flushed), 0);
+            for (int64_t i = 0; i < shape.m; i++)
+                for (int64_t j = 0; j < shape.c_row; j++)
+                    assert_int_equal(s.times[i * shape.c_row + j], j < shape.n);
+        }
+    free(s.times);
+    free(s.held);
+    problem_free(&p);
+}
+
+static void test_finished(void **state)
+{
+    (void)state;
+    static const neap_dtype types[] = {NEAP_F32, NEAP_F16, NEAP_BF16};
+    for (int i = 0; i < 60; i++) {
+        np_gemm_args g = plain(1 + draw_below(90), 1 + draw_below(90), draw_below(70), NEAP_F32);
+        g.c_row += draw_below(3);
+        g.c_dtype = types[i % 3];
+        g.matrix = i & 1;
+        g.m = i % 6 < 2 ? 1 : g.m;
+        check_finished(g);
+    }
+    check_finished(plain(0, 5, 5, NEAP_F32));
+    check_finished(plain(5, 0, 5, NEAP_F32));
+    check_finished(plain(150, 1100, 600, NEAP_F32)); /* past each blocking */
+    check_finished(plain(530, 37, 600, NEAP_BF16));  /* partial sums, rows cut */
+    np_gemm_args g = plain(1, 3000, 40, NEAP_F16);
+    g.matrix = false;
+    check_finished(g);
+}
+
+/* Weights that are decoded while they are packed. */
+static void sixteenths(float *out, const np_decoded *w, int64_t row, int64_t begin, int64_t n)
+{
+    (void)w;
+    for (int64_t i = 0; i < n; i++)
+        out[i] = (float)((row * 31 + begin + i) % 17 - 8) / 16;
+}
+
+static void test_finished_decoded(void **state)
+{
+    (void)state;
+    np_decoded rows = {.coding = NP_CODING_FLOAT, .dtype = NEAP_F32};
+    np_gemm_args g = plain(50, 160, 320, NEAP_F32);
+    g.piece = sixteenths;
+    g.rows = &rows;
+    check_finished(g);
+    g.b_row = 1, g.b_col = g.k;
+    check_finished(g);
+}
+
 static int make_contexts(void **state)
 {
     (void)state;
@@ -472,6 +564,7 @@ int main(void)
         cmocka_unit_test(test_vector_order_is_one), cmocka_unit_test(test_one_chain),
         cmocka_unit_test(test_few_columns),         cmocka_unit_test(test_small_f16),
         cmocka_unit_test(test_rounded_once),        cmocka_unit_test(test_scratch_covers_smaller),
+        cmocka_unit_test(test_finished),            cmocka_unit_test(test_finished_decoded),
     };
     return cmocka_run_group_tests(tests, make_contexts, free_contexts);
 }
