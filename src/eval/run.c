@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "eval/arena.h"
+#include "eval/finish.h"
 #include "eval/tiles.h"
 
 static uint64_t state_need(const neap_plan *p, neap_state *const *states)
@@ -151,8 +152,10 @@ neap_status np_run_steps_at(neap_plan *p, neap_state *const *states, uint8_t *ar
         uint8_t *scratch = s->scratch == NP_NONE ? NULL : arena + p->blocks[s->scratch].offset;
         np_call call = {.ctx = ctx, .pool = ctx->pool, .op = s->op, .attr = s->attr,
                         .n_in = s->n_in, .in = s->in, .out = s->out, .scratch = scratch};
-        status = s->group == NP_NONE ? s->op->run(&call)
-                                     : np_group_run(p, &p->groups[s->group], scratch);
+        const np_group *g = s->group == NP_NONE ? NULL : &p->groups[s->group];
+        status = !g            ? s->op->run(&call)
+                 : g->epilogue ? np_epilogue_run(p, g, scratch)
+                               : np_group_run(p, g, scratch);
         if (status != NEAP_OK) {
             np_fail_prefix(ctx, "%s", s->name);
             poison(p, states, i);

@@ -319,7 +319,9 @@ bool np_builder_emit(np_builder *b, const np_fusion *fusion)
     for (uint32_t i = 0; i < fusion->n_groups; i++) {
         uint32_t g = fusion->order[i];
         const np_todo *t = &b->tasks[fusion->task[fusion->first[g]]];
-        bool ok = fusion->first[g + 1] - fusion->first[g] > 1 ? np_emit_group(b, fusion, g)
+        bool several = fusion->first[g + 1] - fusion->first[g] > 1;
+        bool ok = several && fusion->axes[g] == 0             ? np_emit_epilogue(b, fusion, g)
+                  : several                                   ? np_emit_group(b, fusion, g)
                   : t->phase == NP_RUN                        ? build_run(b, t)
                                                               : build_copy(b, t);
         if (!ok)

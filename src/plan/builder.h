@@ -41,7 +41,8 @@ typedef struct np_fusion {
     uint32_t *group;        /* by task */
     uint32_t *first, *task; /* by group (CSR): its tasks in the order in which they run */
     uint32_t *order;        /* of groups */
-    uint8_t *axes;          /* by group: how many; heavy: see np_group_shape */
+    uint8_t *axes;          /* by group: how many, 0 of several tasks: a product and its epilogue; heavy:
+                               see np_group_shape */
     bool *heavy;
     uint8_t *lacks; /* by task: bit j: axis j of its group is none of its result's */
     int64_t block_rows;     /* of groups that stream rows */

@@ -1,8 +1,9 @@
 /* cost.c - predicted seconds of the steps that a builder holds: for comparing plans, not clocks.
  *
  * A step takes as long as its bytes take to move or its arithmetic to be done, whichever is more. What
- * a group reads whole it reads, and packs, once for each tile; inner values cost no memory traffic, and
- * those that lack an axis are made for each of its indices. */
+ * a product of a group reads whole it reads, and packs, once for each tile (an op without scratch takes of
+ * it what it needs, as rows of a table); inner values cost no memory traffic, and those that lack an axis
+ * are made for each of its indices. */
 #include "plan/emit.h"
 #include "plan/fuse.h"
 
@@ -100,7 +101,7 @@ static double group_seconds(const np_builder *b, const np_group *g)
             in[i] = &b->operands[c->operand].operand;
             if (c->in_tile)
                 continue;
-            if (c->cut[g->n_axes - 1] < 0)
+            if (member->op->scratch && g->n_axes && c->cut[g->n_axes - 1] < 0)
                 again += np_operand_bytes(in[i]);
             else
                 bytes += np_operand_bytes(in[i]);

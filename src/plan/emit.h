@@ -17,8 +17,12 @@ bool np_emit_operand(np_builder *b, const neap_array *a, np_place_kind kind, uin
                      uint64_t storage_bytes, uint32_t *operand);
 bool np_emit_block(np_builder *b, uint64_t bytes, bool scratch, uint32_t *block);
 bool np_emit_step(np_builder *b, const np_raw_step *s);
-/* The step of a group of several tasks. */
+/* The next member of a group, and the next slot. */
+bool np_emit_member(np_builder *b, neap_array *a);
+bool np_emit_slot(np_builder *b, uint32_t operand);
+/* The step of a group of several tasks; of a product and its epilogue. */
 bool np_emit_group(np_builder *b, const np_fusion *fusion, uint32_t group);
+bool np_emit_epilogue(np_builder *b, const np_fusion *fusion, uint32_t group);
 /* Results of steps take over the bytes of inputs that end there. */
 void np_take_over(np_builder *b);
 /* May the step write the result over block `owner`, if that lies in the result's place? */

@@ -461,6 +461,25 @@ static bool too_long(np_fuser *f, const uint32_t *set, uint32_t count, int n)
     return row > LONG_ROW || (row > ROW && rows < FEW_ROWS * np_pool_lanes(f->b->ctx->pool));
 }
 
+/* Of tasks x and y, groups a and b. */
+static bool few_enough(np_fuser *f, uint32_t x, uint32_t y, uint32_t a, uint32_t b)
+{
+    const bool few = merged_count(f, a, b) <= (uint32_t)f->options->max_fusion_size;
+    if (!few)
+        tell(f, x, y, "the group would have more than max_fusion_size ops", 0);
+    return few;
+}
+
+static bool join_if_good(np_fuser *f, uint32_t x, uint32_t y, uint32_t a, uint32_t b, int axes)
+{
+    const uint64_t more = rise(f, a, b);
+    if (more)
+        tell(f, x, y, "what they read would live longer and raise the peak", more);
+    else
+        join(f, a, b, axes);
+    return !more;
+}
+
 /* Merges the groups of two tasks if that is possible and good. */
 static void try_merge(np_fuser *f, uint32_t x, uint32_t y)
 {
@@ -482,10 +501,8 @@ static void try_merge(np_fuser *f, uint32_t x, uint32_t y)
         tell(f, x, y, "one of them reads much for each tile: only in blocks of rows", 0);
         return;
     }
-    if (merged_count(f, a, b) > (uint32_t)f->options->max_fusion_size) {
-        tell(f, x, y, "the group would have more than max_fusion_size ops", 0);
+    if (!few_enough(f, x, y, a, b))
         return;
-    }
     while (n > 0 && !(all_have(f, a, n) && all_have(f, b, n) && tiles_serve(f, a, 0, b, n) &&
                       tiles_serve(f, b, 0, a, n)))
         n--;
@@ -496,11 +513,14 @@ static void try_merge(np_fuser *f, uint32_t x, uint32_t y)
         tell(f, x, y, "they share few axes: a tile would be large", 0);
         return;
     }
-    uint64_t more = rise(f, a, b);
-    if (more)
-        tell(f, x, y, "what they read would live longer and raise the peak", more);
-    else
-        join(f, a, b, n);
+    join_if_good(f, x, y, a, b, n);
+}
+
+bool np_fuser_attach(np_fuser *f, uint32_t x, uint32_t y)
+{
+    const uint32_t a = np_fuser_group(f, x), b = np_fuser_group(f, y);
+    return f->last[b] - f->last[a] <= FARTHEST && few_enough(f, x, y, a, b) &&
+           !circle(f, (uint32_t[]){a, b}, 2) && join_if_good(f, x, y, a, b, 0);
 }
 
 /* The groups of a task and of all that read its value; 0: too many, or one of them stays alone. */
@@ -824,17 +844,6 @@ void np_fuser_reset(np_fuser *f, bool streams)
     start_lives(f);
 }
 
-void np_fuser_bar(np_fuser *f, const np_fusion *fusion, uint32_t group)
-{
-    for (uint32_t i = fusion->first[group]; i < fusion->first[group + 1]; i++)
-        f->barred[fusion->task[i]] = true;
-}
-
-void np_fuser_allow_all(np_fuser *f)
-{
-    memset(f->barred, 0, f->b->n_tasks);
-}
-
 bool np_fuser_start(np_fuser *f, np_builder *b, const neap_plan_options *options)
 {
     *f = (np_fuser){.b = b, .options = options};
@@ -876,6 +885,7 @@ void np_fuse(np_fuser *f, bool sideways, bool repeats)
 {
     if (f->streams)
         merge_to_stream(f);
+    np_fuse_epilogues(f);
     merge_along_values(f);
     if (repeats)
         merge_to_repeat(f, f->streams);

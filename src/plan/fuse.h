@@ -47,6 +47,10 @@ void np_fuser_allow_all(np_fuser *f); /* nothing is barred any more */
  * group, made again for each index. */
 void np_fuse(np_fuser *f, bool sideways, bool repeats);
 bool np_fuser_may_repeat(np_fuser *f); /* may there be such values? */
+/* Products that are still alone, each with what can be done in place to its result: epilogue.c. */
+void np_fuse_epilogues(np_fuser *f);
+/* Task y to the group of x, before it, not by tiles; false: not possible, or not good. */
+bool np_fuser_attach(np_fuser *f, uint32_t x, uint32_t y);
 void np_fuser_free(np_fuser *f);
 uint32_t np_fuser_group(np_fuser *f, uint32_t task); /* the representative of a task's group */
 /* What the fuser has come to, in an order that runs. */

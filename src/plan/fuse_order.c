@@ -171,3 +171,14 @@ bool np_fusion_take(np_fuser *f, np_fusion *o)
     memset(f->counted, 0, f->b->n_tasks * sizeof *f->counted);
     return true;
 }
+
+void np_fuser_bar(np_fuser *f, const np_fusion *fusion, uint32_t group)
+{
+    for (uint32_t i = fusion->first[group]; i < fusion->first[group + 1]; i++)
+        f->barred[fusion->task[i]] = true;
+}
+
+void np_fuser_allow_all(np_fuser *f)
+{
+    memset(f->barred, 0, f->b->n_tasks);
+}

@@ -48,9 +48,8 @@ static bool escapes(const group_layout *l, uint32_t task)
     return !used;
 }
 
-static bool add_slot(group_layout *l, uint32_t operand)
+bool np_emit_slot(np_builder *b, uint32_t operand)
 {
-    np_builder *b = l->b;
     if (!np_builder_grow(b, &b->slots, &b->slots_capacity, b->n_slots + 1,
                  sizeof *b->slots))
         return false;
@@ -69,7 +68,7 @@ static bool add_input_slots(group_layout *l, uint32_t m)
     uint32_t n, operand;
     neap_array *const *in = np_task_inputs(b, t, &n);
     for (uint32_t i = 0; i < n; i++) {
-        if (!np_emit_input(b, t, i, in[i], &operand) || !add_slot(l, operand))
+        if (!np_emit_input(b, t, i, in[i], &operand) || !np_emit_slot(b, operand))
             return false;
         if (b->operands[operand].kind == NP_IN_TILE)
             l->last_reader[b->operands[operand].source] = m;
@@ -97,23 +96,31 @@ static bool add_result(group_layout *l, uint32_t m, uint32_t slot)
     return true;
 }
 
-static bool add_member(group_layout *l, uint32_t m)
+bool np_emit_member(np_builder *b, neap_array *a)
 {
-    np_builder *b = l->b;
-    const np_todo *t = &b->tasks[l->task[m]];
-    neap_array *a = b->g->entries[t->entry].array;
-    uint32_t slot = b->n_slots;
     if (!np_builder_grow(b, &b->members, &b->members_capacity, b->n_members + 1,
                  sizeof *b->members) ||
         !np_builder_grow(b, &b->member_array, &b->member_array_capacity, b->n_members + 1, sizeof *b->member_array))
         return false;
     b->member_array[b->n_members] = a;
     b->members[b->n_members++] =
-        (np_member){.op = a->op, .first_slot = slot, .n_in = (uint16_t)a->n_in, .rows = NP_NONE};
+        (np_member){.op = a->op, .first_slot = b->n_slots, .n_in = (uint16_t)a->n_in, .block = NP_NONE,
+                    .rows = NP_NONE};
+    return true;
+}
+
+static bool add_member(group_layout *l, uint32_t m)
+{
+    np_builder *b = l->b;
+    const np_todo *t = &b->tasks[l->task[m]];
+    neap_array *a = b->g->entries[t->entry].array;
+    uint32_t slot = b->n_slots;
+    if (!np_emit_member(b, a))
+        return false;
     l->tiles[m] = (np_block){.first = m, .owner = m};
     l->last_reader[m] = m;
     l->products |= a->op == &np_op_matmul || a->op == &np_op_addmm;
-    return add_slot(l, 0) && add_input_slots(l, m) && add_result(l, m, slot);
+    return np_emit_slot(b, 0) && add_input_slots(l, m) && add_result(l, m, slot);
 }
 
 /* ---- axes and tiles ---------------------------------------------------------------------------- */

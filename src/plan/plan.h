@@ -4,7 +4,8 @@
  *   gather    every array that the roots reach, in program order        gather.c
  *   simplify  equal computations become one                             simplify.c
  *   tasks     what there is to do, what waits for what, hazards         tasks.c
- *   fuse      tasks that become one step                                fuse.c, fuse_order.c, group.c
+ *   fuse      tasks that become one step                                fuse.c, fuse_order.c, group.c,
+ *                                                                       epilogue.c
  *   build     steps, operands, lifetimes                                build.c, take_over.c, join.c
  *   host      values that lie in a result's block until it is made      host.c
  *   place     lifetimes to offsets                                      place.c
@@ -136,7 +137,8 @@ typedef struct np_block {
 enum {
     NP_AXES = 4,
     NP_GROUP_INPUTS = 8,
-    NP_LANE_PLACES = 320 /* places of a chain that lie on a lane's stack; more need scratch */
+    NP_LANE_PLACES = 320, /* places of a chain that lie on a lane's stack; more need scratch */
+    NP_EPILOGUE_PLACES = 40 /* of a product's epilogue, which has no scratch */
 };
 
 /* A group is cut along the leading dimensions that its members share, those of extent 1 not counted. */
@@ -187,6 +189,7 @@ typedef struct np_group {
     uint8_t n_axes;
     bool far;            /* a chain writes past the caches */
     bool streamed;       /* blocks one after the other, each by all lanes */
+    bool epilogue;       /* a product, then a chain in place over each block that it makes; no axes */
     uint32_t extents_of; /* operand that tells the axes' extents in this run ... */
     int8_t extent_dim[NP_AXES]; /* ... by these dimensions */
     int64_t block;       /* indices of the last axis in one tile */
