@@ -129,7 +129,7 @@ static void find_axes(np_fuser *f, uint32_t task)
             continue;
         if (!cuttable(&c.call, d))
             break;
-        const int64_t whole = whole_elements(&c.call, d);
+        const int64_t whole = product ? whole_elements(&c.call, d) : 0;
         f->heavy[task] |= op->scratch && (!product || whole > most);
         most = whole == 0 && !f->streams ? WHOLE_OF_BATCH : most;
         axes++;
