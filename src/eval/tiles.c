@@ -31,7 +31,7 @@ typedef struct group_lane {
 
 /* ---- a tile's operands -------------------------------------------------------------------------- */
 
-static uint8_t *slot_data(const group_lane *l, const np_cut *s)
+static uint8_t *sized_slot_data(const group_lane *l, const np_cut *s, int64_t size)
 {
     const np_group *g = l->run->group;
     const np_operand *o = &l->run->plan->operands[s->operand].operand;
@@ -41,7 +41,13 @@ static uint8_t *slot_data(const group_lane *l, const np_cut *s)
     for (int j = 0; j < g->n_axes; j++)
         if (s->cut[j] >= 0)
             at += l->first[j] * o->strides[s->cut[j]];
-    return o->data + at * np_element_bytes((neap_dtype)o->dtype);
+    return o->data + at * size;
+}
+
+static uint8_t *slot_data(const group_lane *l, const np_cut *s)
+{
+    const np_operand *o = &l->run->plan->operands[s->operand].operand;
+    return sized_slot_data(l, s, np_element_bytes((neap_dtype)o->dtype));
 }
 
 static void narrow(const group_lane *l, const np_cut *s, np_operand *out)
@@ -108,7 +114,8 @@ static void run_chain(const group_lane *l, const np_member *m)
     const neap_plan *p = l->run->plan;
     for (uint32_t i = 0; i < m->n_places; i++) {
         const np_chain_source *s = &p->chain_places[m->first_place + i];
-        l->places[i] = (np_chain_place){slot_data(l, &p->slots[s->slot]), s->row, s->size, s->one, false};
+        l->places[i] = (np_chain_place){sized_slot_data(l, &p->slots[s->slot], s->size), s->row, s->size,
+                                        s->one, false};
     }
     l->ctx->kernels->chain->run(p->chain_ops + m->first_op, (int)m->n_chain, l->places,
                                 m->flat ? 1 : l->count, m->flat ? m->row_n * l->count : m->row_n);
@@ -170,6 +177,7 @@ static neap_status run_tiles(group_lane *l, int64_t begin, int64_t end)
 typedef struct group_job {
     group_run run;
     atomic_bool failed; /* one lane tells its error, the first to come */
+    neap_status status; /* that lane's */
 } group_job;
 
 static void group_task(void *arg, int lane, int lanes)
@@ -183,7 +191,7 @@ static void group_task(void *arg, int lane, int lanes)
     l.tiles = r->scratch ? r->scratch + (uint64_t)lane * r->group->lane_bytes : NULL;
     neap_status status = run_tiles(&l, begin, end);
     if (status != NEAP_OK && !atomic_exchange(&job->failed, true))
-        np_fail(r->ctx, status, "%s", own.error);
+        job->status = np_fail(r->ctx, status, "%s", own.error);
 }
 
 /* The axes' extents in this run. */
@@ -211,5 +219,5 @@ neap_status np_group_run(const neap_plan *p, const np_group *g, uint8_t *scratch
         return run_tiles(&l, 0, job.run.n_tiles);
     }
     np_pool_run(g->elements >= LEAST_SHARED ? p->ctx->pool : NULL, group_task, &job);
-    return p->ctx->status;
+    return job.status;
 }

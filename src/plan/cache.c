@@ -231,10 +231,12 @@ bool np_plan_cache_add(neap_context *ctx, np_plan_key *k, neap_plan *p)
     if (!cache)
         return false;
     np_plan_cache_shrink(ctx, ctx->plan_cache_bytes - bytes);
+    const neap_status before = ctx->status;
     np_cached *c = np_calloc(ctx, NEAP_MEM_GRAPH, sizeof *c);
     uint8_t *own = c ? np_alloc(ctx, NEAP_MEM_GRAPH, k->n) : NULL; /* the key is in workspace */
     if (!own) {
         np_free(ctx, NEAP_MEM_GRAPH, c, sizeof *c);
+        ctx->status = before; /* the plan runs without */
         return false;
     }
     memcpy(own, k->bytes, k->n);

@@ -10,7 +10,8 @@
 #include "plan/fuse.h"
 
 enum {
-    CHAIN_TILE_BYTES = 32 << 10, /* of all that a chain touches: the first cache */
+    FLAT_TILE_BYTES = 32 << 10, /* of all that chains touch which take a tile as one row: the first cache */
+    ROWS_TILE_BYTES = 64 << 10, /* which go through it row by row */
     TILE_BYTES = 48 << 10,      /* of other groups: the second */
     INNER_ELEMENTS = 4096,       /* a row longer than this is cut along one more axis, if it can be */
     LEAST_PRODUCT_ROWS = 64,     /* a product packs its weights again for each tile */
@@ -221,12 +222,12 @@ static void take_over_tile(group_layout *l, uint32_t m)
     }
 }
 
-/* Tiles of one kind: as many bytes in elements of one size. 0: no tile. */
+/* Tiles of one kind: as many elements of one size for an index of the axes. 0: no tile. */
 static uint64_t kind_of_tile(const group_layout *l, uint32_t m)
 {
     const np_cut *s = &l->b->slots[l->b->members[l->group.first_member + m].first_slot];
     const int64_t size = np_element_bytes((neap_dtype)slot_operand(l, s)->dtype);
-    return l->tiles[m].bytes ? l->tiles[m].bytes << 4 | (uint64_t)size : 0;
+    return l->tiles[m].bytes ? (uint64_t)inner(l, m, l->group.n_axes) << 4 | (uint64_t)size : 0;
 }
 
 /* Tiles of one kind after those of another, so that two that lie on each other do so element by
@@ -311,7 +312,7 @@ static int64_t clamp(int64_t x, int64_t low, int64_t high)
     return x > low ? x : low;
 }
 
-static bool choose_block(group_layout *l, bool only_chains)
+static bool choose_block(group_layout *l, int64_t tile_bytes)
 {
     const int last = l->group.n_axes - 1;
     const int64_t extent = l->shape.extent[last];
@@ -328,11 +329,11 @@ static bool choose_block(group_layout *l, bool only_chains)
         const int64_t row = row_bytes(l, tiles);
         if (row < 0)
             return false;
-        const int64_t room = (only_chains ? CHAIN_TILE_BYTES : TILE_BYTES) / (row + 1);
+        const int64_t room = tile_bytes / (row + 1);
         block = clamp(room, 1, extent * outer / (4 * lanes));
         if (l->products && block < LEAST_PRODUCT_ROWS)
             block = LEAST_PRODUCT_ROWS;
-        block = block >= 64 ? block & ~(int64_t)63 : block >= 16 ? block & ~(int64_t)15 : block;
+        block -= block % (block >= 64 ? 64 : block >= 16 ? 16 : block >= 2 ? 2 : 1);
         block = clamp(block, 1, extent);
     }
     l->group.block = block;
@@ -403,10 +404,10 @@ static bool source_of(const group_layout *l, uint32_t slot, int64_t inner_elemen
 static int64_t chain_row(const group_layout *l, uint32_t m)
 {
     const np_member *member = &l->b->members[l->group.first_member + m];
-    const np_operand *x = slot_operand(l, &l->b->slots[member->first_slot + 1]);
-    if (member->op->flags & NP_OP_ELEMENTWISE || member->n_in == 0 || x->rank == 0)
+    if (member->op->flags & NP_OP_ELEMENTWISE || member->n_in == 0)
         return inner(l, m, l->group.n_axes);
-    return x->shape[x->rank - 1];
+    const np_operand *x = slot_operand(l, &l->b->slots[member->first_slot + 1]);
+    return x->rank > 0 ? x->shape[x->rank - 1] : 1;
 }
 
 /* The place of member m's result (0) or input in a chain. */
@@ -421,12 +422,25 @@ static bool place_of(const group_layout *l, uint32_t m, uint32_t i, np_chain_sou
     return inner(l, m, l->group.n_axes) == 1 && s->cut[l->group.n_axes - 1] >= 0;
 }
 
+/* Has an input an extent that is set at run time and is no axis? What a reduction absorbs may be one. */
+static bool is_set_later(const group_layout *l, uint32_t m)
+{
+    const np_builder *b = l->b;
+    const np_member *member = &b->members[l->group.first_member + m];
+    const neap_array *a = b->member_array[l->group.first_member + m];
+    for (uint32_t i = 0; i < a->n_in; i++)
+        if (a->in[i]->dynamic_dim >= 0 &&
+            !is_axis(l, &b->slots[member->first_slot + 1 + i], a->in[i]->dynamic_dim))
+            return true;
+    return false;
+}
+
 /* Can member m be part of a chain, and with what? */
 static bool chainable(const group_layout *l, uint32_t m, np_chain_op *op)
 {
     const np_builder *b = l->b;
     const np_member *member = &b->members[l->group.first_member + m];
-    if (!member->op->chain || l->group.streamed)
+    if (!member->op->chain || l->group.streamed || is_set_later(l, m))
         return false;
     const np_operand *at[NP_GROUP_INPUTS];
     for (uint32_t i = 0; i < member->n_in; i++)
@@ -600,6 +614,27 @@ static bool share_places(group_layout *l, np_member *head, uint32_t at)
     return true;
 }
 
+/* Does member m read for a whole row one element of what a member of the chain before it makes element by
+ * element? It may not be there yet: a run goes through all of its ops block by block. */
+static bool reads_ahead(const group_layout *l, const np_member *head, uint32_t m)
+{
+    const np_builder *b = l->b;
+    const np_member *member = &b->members[l->group.first_member + m];
+    for (uint32_t i = 1; i <= member->n_in; i++) {
+        np_chain_source s;
+        if (!place_of(l, m, i, &s) || !s.one)
+            continue;
+        const np_plan_operand *read = &b->operands[b->slots[member->first_slot + i].operand];
+        for (uint32_t k = 0; k < head->n_chain; k++) {
+            const np_plan_operand *made = &b->operands[b->slots[head[k].first_slot].operand];
+            if (made->kind == read->kind && made->source == read->source &&
+                !np_chain_reduces(&b->chain_ops[head->first_op + k]))
+                return true;
+        }
+    }
+    return false;
+}
+
 static bool find_chains(group_layout *l)
 {
     np_builder *b = l->b;
@@ -609,7 +644,9 @@ static bool find_chains(group_layout *l)
         const int64_t in = chain_row(l, m);
         head->first_op = b->n_chain_ops;
         head->first_place = b->n_chain_places;
-        for (end = m; end < l->n && chain_row(l, end) == in && chainable(l, end, &op); end++)
+        for (end = m; end < l->n && chain_row(l, end) == in && chainable(l, end, &op) &&
+                      !reads_ahead(l, head, end);
+             end++)
             if (!add_chain_op(l, m, end, op))
                 return false;
         mark_passed(l, head, m);
@@ -630,7 +667,8 @@ static bool find_row(group_layout *l, uint32_t m)
     np_builder *b = l->b;
     np_member *member = &b->members[l->group.first_member + m];
     const np_operand *at[NP_GROUP_INPUTS];
-    if (!member->op->row || l->group.streamed || member->n_in == 0 || member->n_chain)
+    if (!member->op->row || l->group.streamed || member->n_in == 0 || member->n_chain ||
+        is_set_later(l, m))
         return true;
     for (uint32_t i = 0; i < member->n_in; i++)
         at[i] = slot_operand(l, &b->slots[member->first_slot + 1 + i]);
@@ -700,13 +738,14 @@ static void find_scratch(group_layout *l)
 
 /* ---- all of it --------------------------------------------------------------------------------- */
 
-static bool only_chains(const group_layout *l)
+static int64_t wanted_tile_bytes(const group_layout *l)
 {
     const np_member *members = l->b->members + l->group.first_member;
+    bool flat = false;
     uint32_t m = 0;
-    while (m < l->n && members[m].n_chain)
-        m += members[m].n_chain;
-    return m == l->n;
+    for (; m < l->n && members[m].n_chain; m += members[m].n_chain)
+        flat |= members[m].flat;
+    return m < l->n ? TILE_BYTES : flat ? FLAT_TILE_BYTES : ROWS_TILE_BYTES;
 }
 
 static bool lay_out(group_layout *l)
@@ -717,7 +756,7 @@ static bool lay_out(group_layout *l)
             return false;
     choose_axes(l);
     cut_slots(l);
-    if (!find_chains(l) || !choose_block(l, only_chains(l)))
+    if (!find_chains(l) || !choose_block(l, wanted_tile_bytes(l)))
         return false;
     set_tiles(l);
     for (uint32_t m = 0; m < l->n; m++)

@@ -632,6 +632,44 @@ static inline int draw_masked(random_graph *g)
     return y < 0 || rnd(g, 4) == 0 ? y : rnd(g, 2) ? softmax(g, y) : reduce(g, "sum", y, -1, 0);
 }
 
+/* Element k of each row. */
+static inline int pick(random_graph *g, int x, int64_t k)
+{
+    const graph_node *n = &g->node[x];
+    graph_node v = {.kind = SLICE, .n_in = 1, .in = {x}, .n_args = 3, .width = n->rank};
+    for (int d = 0; d < n->rank; d++) {
+        const bool last = d == n->rank - 1;
+        v.arg[0][d] = last ? k : NEAP_END;
+        v.arg[1][d] = last ? k + 1 : NEAP_END;
+        v.arg[2][d] = 1;
+    }
+    return add_node(g, v);
+}
+
+/* Rows beside what is made of them: one of their elements, which later ones of the same row meet; sums of
+ * rows, and of those again. */
+static inline int draw_rows(random_graph *g)
+{
+    int64_t shape[3] = {1, rnd(g, 2) ? 1 : 2 + rnd(g, 20), 4 + rnd(g, rnd(g, 2) ? 1200 : 40)};
+    shape[0] = g->most / (2 * shape[1] * shape[2]);
+    int x = shape[0] > 1 && rnd(g, 4) ? add_leaf(g, NEAP_F32, 3, shape) : any_node(g);
+    if (x < 0 || g->node[x].rank == 0 || !is_float(g->node[x].dtype))
+        return -1;
+    int t = combine(g, rnd(g, 2) ? "mul" : "add", x, partner(g, x, false));
+    if (t < 0 || !same_shape(&g->node[t], &g->node[x]))
+        return -1;
+    int y = combine(g, "sub", t, pick(g, t, rnd(g, (int)g->node[t].shape[g->node[t].rank - 1])));
+    for (int k = 1 + rnd(g, 2); k > 0 && y >= 0; k--) {
+        int sum = reduce(g, rnd(g, 2) ? "sum" : "max", map(g, "square", y), -1, k == 1 ? 0 : NEAP_KEEPDIMS);
+        y = k == 1 ? sum : combine(g, rnd(g, 2) ? "sub" : "maximum", y, sum);
+    }
+    if (y < 0 || g->node[y].rank == 0)
+        return y;
+    int twice = combine(g, "add", y, y), again = reduce(g, "sum", twice, -1, NEAP_KEEPDIMS);
+    int d = combine(g, "sub", twice, again), u = combine(g, "mul", d, d);
+    return combine(g, "add", combine(g, "sub", u, reduce(g, "sum", u, -1, NEAP_KEEPDIMS)), twice);
+}
+
 static inline int draw_motif(random_graph *g, int x)
 {
     switch (rnd(g, g->most > 100000 ? 9 : 7)) {
@@ -773,6 +811,8 @@ static inline void draw_graph(random_graph *g, uint64_t seed, neap_context *ctx)
     }
     for (int k = g->seed % 2 ? 0 : 2; k > 0; k--) {
         draw_masked(g);
+        neap_context_clear_error(ctx);
+        draw_rows(g);
         neap_context_clear_error(ctx);
     }
     draw_roots(g);

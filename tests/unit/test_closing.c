@@ -12,13 +12,13 @@
 
 #include <neap/neap.h>
 
-enum { ROWS = 300, SIBLINGS = 16, MOST_COLUMNS = 5000 };
+enum { ROWS = 300, SIBLINGS = 16, MOST_COLUMNS = 5000, SUMS = 8192, SUMMED = 512, INPUTS = SUMS * SUMMED };
 
 static const float *inputs(void)
 {
-    static float x[ROWS * MOST_COLUMNS];
-    uint32_t state = 1;
-    for (int64_t i = 0; x[0] == 0 && i < ROWS * MOST_COLUMNS; i++) {
+    static float x[INPUTS];
+    static uint32_t state = 1;
+    for (int64_t i = 0; i < INPUTS && x[INPUTS - 1] == 0; i++) {
         state = state * 1664525u + 1013904223u;
         x[i] = (float)(state >> 8) / 8388608.0f - 0.75f;
     }
@@ -102,9 +102,9 @@ static void test_sibling_sums(void **state)
             double sum = 0;
             for (int64_t k = 0; k < n; k++)
                 sum += fmaxf(affine(inputs()[at % ROWS * n + k], (int)(at / ROWS)), 0);
-            /* each term is rounded to 2^-24 of itself, so is each level of the tree: under 2^-19 of sums of
-             * what is not negative */
-            assert_float_equal(y[at], sum, sum / 524288);
+            /* of each term the product, under 2, and the sum are rounded, to 2^-24; then each level of the tree:
+             * under 2^-19 of sums of what is not negative */
+            assert_float_equal(y[at], sum, (double)n / 4194304 + sum / 524288);
         }
         if (n >= 256) {
             assert_int_equal(p.info.scratch_bytes, 0);
@@ -183,10 +183,126 @@ static void test_other_rows(void **state)
         }
 }
 
+/* ---- what a row's ops read of each other ------------------------------------------------------- */
+
+static int64_t picked; /* of each row */
+
+static neap_array *less_one_of_its_own(neap_array *x)
+{
+    neap_array *t = neap_mul(x, x), *one = neap_narrow(t, 1, picked, picked + 1);
+    return neap_abs(neap_sub(t, one));
+}
+
+static neap_array *less_one_and_summed(neap_array *x)
+{
+    neap_array *t = neap_mul(x, x), *one = neap_narrow(t, 1, picked, picked + 1);
+    return neap_sum(neap_square(neap_sub(t, one)), 1, 0);
+}
+
+/* An element of a row is there before the others need it, wherever in the row it stands. */
+static void test_one_element_of_a_row(void **state)
+{
+    (void)state;
+    static const int64_t columns = 1000, places[] = {0, 90, 300, 640, 999};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        picked = places[i];
+        planned p = same_bits(less_one_of_its_own, columns);
+        const float *y = neap_array_data(neap_plan_output(p.plan, 0));
+        for (int64_t at = 0; at < ROWS * columns; at++) {
+            const float *row = inputs() + at / columns * columns, x = row[at % columns];
+            const float t = x * x, one = row[picked] * row[picked];
+            assert_true(y[at] == fabsf(t - one));
+        }
+        done(&p);
+        p = same_bits(less_one_and_summed, columns);
+        done(&p);
+    }
+}
+
+/* Sums of rows of sums: what is one for a row here is an element there, and tiles of both are rounded to
+ * as many bytes. */
+static int64_t few; /* sums in a row */
+
+static neap_array *sums_of_sums(neap_array *x)
+{
+    (void)x;
+    neap_array *cube = neap_array_over(NEAP_F32, 3, (int64_t[]){SUMS / few, few, SUMMED}, inputs(), NULL, NULL);
+    neap_array *m = neap_sum(neap_square(cube), 2, 0), *t = neap_add(m, m);
+    neap_array *d = neap_sub(t, neap_sum(t, 1, NEAP_KEEPDIMS)), *u = neap_mul(d, d);
+    return neap_add(neap_sub(u, neap_sum(u, 1, NEAP_KEEPDIMS)), t);
+}
+
+static void test_sums_of_sums(void **state)
+{
+    (void)state;
+    for (few = 2; few <= 16; few *= 2) {
+        planned p = same_bits(sums_of_sums, 1);
+        const float *y = neap_array_data(neap_plan_output(p.plan, 0));
+        for (int64_t r = 0; r < SUMS / few; r++) {
+            double t[16], q = 0, v = 0;
+            for (int64_t k = 0; k < few; k++) {
+                t[k] = 0;
+                for (int64_t i = 0; i < SUMMED; i++)
+                    t[k] += 2 * pow(inputs()[(r * few + k) * SUMMED + i], 2);
+                q += t[k];
+            }
+            for (int64_t k = 0; k < few; k++)
+                v += (t[k] - q) * (t[k] - q);
+            for (int64_t k = 0; k < few; k++) /* eight roundings of what is no larger than v */
+                assert_float_equal(y[r * few + k], (t[k] - q) * (t[k] - q) - v + t[k], v / 65536);
+        }
+        done(&p);
+    }
+}
+
+/* A reduction over as much of a dimension as a parameter says, beside what has nothing to do with it. */
+static neap_array *less_sum_of_some(neap_array *x, neap_param *length, int64_t now)
+{
+    neap_array *some = length ? neap_limit(x, 1, length) : neap_narrow(x, 1, 0, now);
+    neap_array *y = neap_array_over(NEAP_F32, 2, neap_array_shape(x), inputs() + 1, NULL, NULL);
+    return neap_abs(neap_sub(y, neap_sum(some, 1, NEAP_KEEPDIMS)));
+}
+
+static void test_some_of_a_row(void **state)
+{
+    (void)state;
+    enum { COLUMNS = 600 };
+    static const int64_t lengths[] = {COLUMNS, 17, 333};
+    neap_context *ctx;
+    neap_context_options o = NEAP_CONTEXT_OPTIONS_INIT;
+    neap_param *length;
+    neap_plan *plan;
+    o.threads = 2;
+    assert_int_equal(neap_context_new(&o, &ctx), NEAP_OK);
+    assert_int_equal(neap_scope_push(ctx), NEAP_OK);
+    assert_int_equal(neap_param_new(ctx, "length", COLUMNS, &length), NEAP_OK);
+    neap_array *x = neap_array_over(NEAP_F32, 2, (int64_t[]){ROWS, COLUMNS}, inputs(), NULL, NULL);
+    neap_array *root = less_sum_of_some(x, length, 0);
+    assert_int_equal(neap_plan_make(ctx, 1, &root, 1, &length, &plan), NEAP_OK);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        assert_int_equal(neap_plan_run(plan, &lengths[i]), NEAP_OK);
+        neap_array *want = less_sum_of_some(x, NULL, lengths[i]);
+        assert_int_equal(neap_eval(want), NEAP_OK);
+        const neap_array *y = neap_plan_output(plan, 0);
+        assert_memory_equal(neap_array_data(y), neap_array_data(want), neap_array_bytes(want));
+        double sum = 0;
+        for (int64_t k = 0; k < lengths[i]; k++)
+            sum += inputs()[k];
+        assert_float_equal(*(const float *)neap_array_data(y), fabs(inputs()[1] - sum), 1e-4);
+    }
+    neap_plan_free(plan);
+    neap_scope_pop(ctx);
+    neap_param_free(length);
+    neap_context_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_sibling_sums),
                                        cmocka_unit_test(test_reductions_inside_a_chain),
-                                       cmocka_unit_test(test_other_rows)};
+                                       cmocka_unit_test(test_other_rows),
+                                       cmocka_unit_test(test_one_element_of_a_row),
+                                       cmocka_unit_test(test_sums_of_sums),
+                                       cmocka_unit_test(test_some_of_a_row)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
