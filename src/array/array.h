@@ -127,7 +127,8 @@ enum {
     NP_OP_ELEMENTWISE = 2, /* element i of the output needs element i of each input */
     NP_OP_STATE_READ = 4,  /* storage is the state's; never runs */
     NP_OP_APPENDS = 8,     /* an effect that writes only beyond what was committed: cannot poison */
-    NP_OP_CHEAP = 16,      /* may be computed again rather than kept */
+    NP_OP_CHEAP = 16,      /* hardly more than a load and a store: rather made again, also for each index of an
+                              axis, than kept */
     NP_OP_FINISHES = 32    /* a run calls np_call.finished for each block of a result of adjacent rows */
 };
 

@@ -228,6 +228,13 @@ static bool binary_chain(const np_call *c, np_chain_op *out, np_chain_code code,
 #undef NP_BINARY
 #undef NP_COMPARE
 #undef FLAGS
+#undef CHEAP_FLOAT
+#undef CHEAP_NUMBER
+#undef CHEAP_ALL
+#undef CHEAP_BOOL
+#undef CHEAP_INTEGER
+#undef CHEAP_WHOLE
+#undef CHEAP_FRACTION
 
 /* ---- where, cast ---------------------------------------------------------------------------- */
 
@@ -253,7 +260,8 @@ static bool where_chain(const np_call *c, np_chain_op *out)
 }
 
 const np_op np_op_where = {.name = "where", .arity = 3,
-                           .flags = NP_OP_ELEMENTWISE | NP_OP_CHEAP, .overwrites = 6, .infer = where_infer, .run = where_run, .chain = where_chain};
+                           .flags = NP_OP_ELEMENTWISE | NP_OP_CHEAP, .overwrites = 6,
+                           .infer = where_infer, .run = where_run, .chain = where_chain};
 
 neap_array *neap_where(neap_array *condition, neap_array *a, neap_array *b)
 {

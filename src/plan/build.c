@@ -372,3 +372,4 @@ void np_builder_free(np_builder *b)
     np_workspace_free(c, b->direct, n * (5 * sizeof(uint32_t) + sizeof(bool)));
     np_workspace_free(c, b->output_bytes, r * (sizeof(uint64_t) + 3 * sizeof(uint32_t)));
 }
+#undef FREE

@@ -33,6 +33,7 @@ typedef struct np_raw_step {
     bool copy;
     uint32_t first_input, n_in, out, block, scratch;
     uint32_t group; /* of the plan's groups, or NP_NONE */
+    float seconds;  /* predicted, when the plan is packed */
 } np_raw_step;
 
 /* Tasks that are made one step, and the order of steps. */

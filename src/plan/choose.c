@@ -185,7 +185,7 @@ static bool offer(chooser *c, np_fusion *fusion, uint64_t arena, const char *tex
         return ok;
     }
     char reordered[sizeof c->all[0].text];
-    snprintf(reordered, sizeof reordered, "%.40s, reordered", text);
+    snprintf(reordered, sizeof reordered, "%.64s, reordered", text);
     return keep(c, &other, arena, reordered);
 }
 
@@ -262,23 +262,34 @@ static bool try_free(chooser *c)
            try_fusion(c, way, repeats_text);
 }
 
-/* Blocks of rows, the longest first. */
+/* Blocks of so many rows: along values and beside each other, without and with values made again for axes
+ * that they lack. */
+static bool try_rows(chooser *c, int64_t rows, bool may_repeat)
+{
+    const int ways = c->options.without & NEAP_PLAN_NO_SIDEWAYS ? 1 : 2;
+    for (int i = 0; i < (may_repeat ? 2 * ways : ways); i++) {
+        char text[80];
+        const np_way way = {.sideways = i % ways, .rows = rows, .limit = UINT64_MAX,
+                            .repeats = i >= ways};
+        snprintf(text, sizeof text, "row streaming by %d rows%s%s", (int)rows,
+                 way.sideways ? ", also beside each other" : "",
+                 way.repeats ? ", axes repeated" : "");
+        if (!try_fusion(c, way, text))
+            return false;
+    }
+    return true;
+}
+
 static bool try_streaming(chooser *c)
 {
-    static const int64_t rows[] = {1024, 512, 256, 128};
+    static const int64_t rows[] = {1024, 512, 256, 128}; /* the longest first */
     const unsigned without = c->options.without;
     if (without & (NEAP_PLAN_NO_STREAMING | NEAP_PLAN_NO_FUSION) || c->options.max_fusion_size < 2)
         return true;
+    const bool may_repeat = !(without & NEAP_PLAN_NO_RECOMPUTE) && np_fuser_may_repeat(&c->f);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        for (int sideways = 0; sideways < (without & NEAP_PLAN_NO_SIDEWAYS ? 1 : 2); sideways++) {
-            char text[56];
-            snprintf(text, sizeof text, "row streaming by %d rows%s", (int)rows[i],
-                     sideways ? ", also beside each other" : "");
-            const np_way way = {.sideways = sideways, .rows = rows[i], .limit = UINT64_MAX,
-                                .repeats = !(without & NEAP_PLAN_NO_RECOMPUTE)};
-            if (!try_fusion(c, way, text))
-                return false;
-        }
+        if (!try_rows(c, rows[i], may_repeat))
+            return false;
     return true;
 }
 

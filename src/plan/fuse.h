@@ -69,5 +69,10 @@ np_group_shape np_task_shape(const np_builder *b, uint32_t task, int n_axes, boo
  * group, -1: none is. */
 void np_task_call_init(np_task_call *c, const np_builder *b, uint32_t task);
 int np_task_axis(const np_builder *b, uint32_t task, uint8_t lacks, int axis);
+/* Sets the leading dimensions along which the task can be cut; none: it stays alone. */
+void np_fuser_find_axes(np_fuser *f, uint32_t task);
+/* Does a tile of what `from` makes hold all that the same tile of `to` reads of it through input i?
+ * What lacks an axis is the same for all of its indices. */
+bool np_tile_serves(const np_fuser *f, uint32_t from, uint8_t lacks, uint32_t to, uint32_t i, int n_axes);
 
 #endif

@@ -635,6 +635,24 @@ static bool reads_ahead(const group_layout *l, const np_member *head, uint32_t m
     return false;
 }
 
+/* What a chain reads as one for a row stays until all of its ops are done with the row: block by block they
+ * would write over it. */
+static void keep_ones(group_layout *l, uint32_t first, uint32_t end)
+{
+    const np_builder *b = l->b;
+    const uint32_t until = end < l->n ? end : l->n - 1;
+    np_chain_source place;
+    for (uint32_t m = first; m < end; m++) {
+        const np_member *member = &b->members[l->group.first_member + m];
+        for (uint32_t i = 1; i <= member->n_in; i++) {
+            const np_cut *s = &b->slots[member->first_slot + i];
+            const uint32_t made = b->operands[s->operand].source;
+            if (s->in_tile && place_of(l, m, i, &place) && place.one && l->last_reader[made] < until)
+                l->last_reader[made] = until;
+        }
+    }
+}
+
 static bool find_chains(group_layout *l)
 {
     np_builder *b = l->b;
@@ -652,6 +670,7 @@ static bool find_chains(group_layout *l)
         mark_passed(l, head, m);
         flatten(l, head, in);
         head->row_n = in;
+        keep_ones(l, m, end);
         if (head->n_chain && (!prepare(l, head, m) || !share_places(l, head, m)))
             return false;
         end += end == m;

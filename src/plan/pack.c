@@ -85,7 +85,7 @@ static void lay_out(const np_builder *b, neap_plan *p, cursor *c)
     for (uint32_t i = 0; i < b->n_steps; i++) {
         const np_raw_step *s = &b->steps[i];
         np_step step = {.op = s->op, .n_in = s->n_in, .block = s->block, .scratch = s->scratch,
-                        .group = s->group, .seconds = (float)np_step_seconds(b, s)};
+                        .group = s->group, .seconds = s->seconds};
         take_words(c, s->array, s->copy || s->group != NP_NONE, s->op, &step.attr, &step.name);
         if (!c->base)
             continue;
@@ -239,6 +239,8 @@ neap_plan *np_pack(np_builder *b, bool object, int64_t merged)
 {
     neap_plan counted, *p;
     cursor c = {NULL, sizeof counted};
+    for (uint32_t i = 0; i < b->n_steps; i++) /* it looks at what is dropped */
+        b->steps[i].seconds = (float)np_step_seconds(b, &b->steps[i]);
     if (!drop_operands(b))
         return NULL;
     lay_out(b, &counted, &c);

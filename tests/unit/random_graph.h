@@ -14,7 +14,7 @@
 #include "neap/ops.h"
 #include "neap/plan.h"
 
-enum { GRAPH_NODES = 208, GRAPH_ROOTS = 8, GRAPH_STATES = 2, NODE_INPUTS = 4 };
+enum { GRAPH_NODES = 280, GRAPH_ROOTS = 8, GRAPH_STATES = 2, NODE_INPUTS = 4 };
 
 /* LIMIT: the first rows, as many as the parameter says. READ: of state `op`. WRITE: of in[0] into a
  * slice of state `op`. ARANGE: as long as arg[0][0]. CAST: to dtype `op`. SPLIT: part `op` of

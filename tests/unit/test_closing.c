@@ -199,7 +199,16 @@ static neap_array *less_one_and_summed(neap_array *x)
     return neap_sum(neap_square(neap_sub(t, one)), 1, 0);
 }
 
-/* An element of a row is there before the others need it, wherever in the row it stands. */
+/* Of the same size as the row that the element stands in, and stored where that was. */
+static neap_array *less_one_and_more(neap_array *x)
+{
+    neap_array *t = neap_exp(x), *one = neap_narrow(t, 1, picked, picked + 1);
+    neap_array *a = neap_square(neap_sub(t, one)), *b = neap_add(a, a), *d = neap_mul(b, a);
+    return neap_add(neap_mul(d, b), neap_sub(d, neap_mul(b, d)));
+}
+
+/* An element of a row is there before the others need it, wherever in the row it stands, and stays while
+ * they do. */
 static void test_one_element_of_a_row(void **state)
 {
     (void)state;
@@ -215,6 +224,8 @@ static void test_one_element_of_a_row(void **state)
         }
         done(&p);
         p = same_bits(less_one_and_summed, columns);
+        done(&p);
+        p = same_bits(less_one_and_more, columns);
         done(&p);
     }
 }
