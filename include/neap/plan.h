@@ -107,7 +107,8 @@ NEAP_API neap_status neap_plan_reserve(neap_plan *plan);
 NEAP_API void neap_plan_describe(const neap_plan *plan, neap_plan_info *info);
 NEAP_API void neap_plan_free(neap_plan *plan);
 
-/* What is alive at the plan's peak step. Strings live as long as the plan. */
+/* What is alive at the step where most of the arena is, and the results, which are for the whole run.
+ * Strings live as long as the plan. */
 typedef struct neap_plan_alive {
     const char *name, *op;
     uint64_t bytes;

@@ -4,12 +4,26 @@
 
 #include "base/context.h"
 
-/* A message is one line, whatever the file or the caller had in a name. */
+/* Bytes of the UTF-8 sequence that begins here; 0: none does, or it is cut. */
+static int utf8_length(const char *text)
+{
+    const unsigned char c = (unsigned char)*text;
+    const int n = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
+    for (int i = 1; i < n; i++)
+        if (((unsigned char)text[i] & 0xc0) != 0x80)
+            return 0;
+    return n;
+}
+
+/* A message is one line of UTF-8, whatever the file or the caller had in a name and wherever that was cut. */
 static void make_one_line(char *text)
 {
-    for (; *text; text++)
-        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+    while (*text) {
+        const int n = utf8_length(text);
+        if (n == 0 || (unsigned char)*text < 0x20 || *text == 0x7f)
             *text = '?';
+        text += n ? n : 1;
+    }
 }
 
 neap_status np_fail(neap_context *ctx, neap_status status, const char *format, ...)
@@ -47,6 +61,7 @@ void np_fail_prefix(neap_context *ctx, const char *format, ...)
         return; /* it is named already */
     const int room = (int)sizeof text - n - 3; /* the old text is cut at its end, if at all */
     snprintf(text + n, sizeof text - (size_t)n, ": %.*s", room, ctx->error);
+    make_one_line(text);
     memcpy(ctx->error, text, sizeof text);
 }
 

@@ -43,8 +43,11 @@ static shown show(const json_t *value)
 {
     shown s = {"missing"};
     char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    int n = 40;
+    while (text && strlen(text) > (size_t)n && ((unsigned char)text[n] & 0xc0) == 0x80)
+        n--; /* whole characters */
     if (text)
-        snprintf(s.text, sizeof s.text, "%s%.40s", "", text);
+        snprintf(s.text, sizeof s.text, "%.*s", n, text);
     free(text);
     return s;
 }
@@ -384,8 +387,12 @@ static int plan_file(graph_task *t)
     const json_t *problems = json_object_get(root, "problems");
     int status;
     if (problems && !nodes) {
-        status = t->graph.in_place ? cli_usage("%s: problems of placement know no --in-place", t->path)
-                                   : place_problems(t, problems);
+        const char *unknown = t->graph.in_place    ? "--in-place"
+                              : t->settings->html  ? "--html"
+                              : t->settings->trace ? "--trace"
+                                                   : NULL;
+        status = unknown ? cli_usage("%s: problems of placement know no %s", t->path, unknown)
+                         : place_problems(t, problems);
     } else if (!nodes) {
         status = cli_failed("%s: no \"nodes\" (and no \"problems\"): not a graph", t->path);
     } else {

@@ -232,7 +232,7 @@ static void print_facts(const cli_plan_facts *f)
         print_bytes("limit", f->memory_limit, "  --memory");
 }
 
-/* "Step 41 of 300, blk.3.ffn_up (matmul) of prefill, holds the most; alive there:" */
+/* "Step 41 of 300, blk.3.ffn_up (matmul) of prefill, holds most of the arena; alive there:" */
 static void print_peak_step(const cli_plan_facts *f, const cli_plan_part *part)
 {
     const int64_t steps = part ? part->info.steps : f->steps;
@@ -247,7 +247,7 @@ static void print_peak_step(const cli_plan_facts *f, const cli_plan_part *part)
         print_text(part->name);
         fputs(",", stdout);
     }
-    puts(" holds the most; alive there:");
+    puts(" holds most of the arena; alive there:");
 }
 
 static int64_t peak_of(const json_t *choice)

@@ -164,14 +164,6 @@ void neap_plan_free(neap_plan *p)
     np_plan_destroy(p);
 }
 
-neap_status neap_plan_reserve(neap_plan *p)
-{
-    for (uint32_t i = 0; i < p->n_outputs; i++)
-        if (np_buffer_fill(p->buffers[i]) != NEAP_OK)
-            return p->ctx->status;
-    return np_run_reserve(p, p->states);
-}
-
 void np_plan_let_go(neap_plan *p)
 {
     p->bound = false;
@@ -182,6 +174,22 @@ void np_plan_let_go(neap_plan *p)
             b->data = NULL;
         }
     }
+}
+
+/* What is refused leaves no more held than before. */
+neap_status neap_plan_reserve(neap_plan *p)
+{
+    bool had = false;
+    neap_status status = NEAP_OK;
+    for (uint32_t i = 0; i < p->n_outputs; i++)
+        had |= !p->buffers[i]->borrowed && p->buffers[i]->data;
+    for (uint32_t i = 0; i < p->n_outputs && status == NEAP_OK; i++)
+        status = np_buffer_fill(p->buffers[i]);
+    if (status == NEAP_OK)
+        status = np_run_reserve(p, p->states);
+    if (status != NEAP_OK && !had)
+        np_plan_let_go(p);
+    return status;
 }
 
 static void bind(neap_plan *p)

@@ -245,6 +245,26 @@ static neap_plan_alive describe_alive(const neap_plan *p, const made *m, uint32_
     return a;
 }
 
+/* A result takes its bytes for the whole run; who makes it last tells of it. */
+static bool visit_result(const neap_plan *p, uint32_t output,
+                         bool (*visit)(void *user, const neap_plan_alive *alive), void *user)
+{
+    for (uint32_t i = p->n_steps; i-- > 0;) {
+        const np_step *s = &p->steps[i];
+        for (uint32_t k = count_made(p, s); k-- > 0;) {
+            const made m = made_by(p, s, k);
+            if (m.block != NP_NONE || m.out->kind != NP_IN_OUTPUT || m.out->source != output)
+                continue;
+            neap_plan_alive a = {.name = name_of(p, &m), .op = m.op->name,
+                                 .bytes = p->output_bytes[output], .rank = m.out->operand.rank,
+                                 .dtype = (neap_dtype)m.out->operand.dtype};
+            memcpy(a.shape, m.out->operand.shape, sizeof a.shape);
+            return visit(user, &a);
+        }
+    }
+    return true;
+}
+
 void neap_plan_at_peak(const neap_plan *p, bool (*visit)(void *user, const neap_plan_alive *alive),
                        void *user)
 {
@@ -255,11 +275,14 @@ void neap_plan_at_peak(const neap_plan *p, bool (*visit)(void *user, const neap_
         for (uint32_t k = 0; k <= n; k++) { /* the results, then the step's scratch */
             const made m = made_by(p, s, k < n ? k : 0);
             const uint32_t block = k < n ? m.block : s->scratch;
-            if (block == NP_NONE || !alive_at(p, block, at))
+            if (block == NP_NONE || p->blocks[block].hosted || !alive_at(p, block, at))
                 continue;
             const neap_plan_alive a = describe_alive(p, &m, block);
             if (!visit(user, &a))
                 return;
         }
     }
+    for (uint32_t o = 0; o < p->n_outputs; o++)
+        if (!visit_result(p, o, visit, user))
+            return;
 }

@@ -64,7 +64,7 @@ refused 1 "neap: --html /nonexistent/x: No such file or directory" \
 
 # Text: the step is named, with what makes it.
 must 0 plan generate -m $tiny -p hi
-grep -Eqx 'Step [0-9]+ of [0-9]+, .*, holds the most; alive there:' "$w/out" || fault "text: $(cat "$w/out")"
+grep -Eqx 'Step [0-9]+ of [0-9]+, .*, holds most of the arena; alive there:' "$w/out" || fault "text: $(cat "$w/out")"
 
 # Names from files.
 looks hostile_gguf $tiny "$w/evil.gguf"

@@ -66,6 +66,26 @@ static void test_limit_is_an_error_and_recoverable(void **state)
     neap_context_free(ctx);
 }
 
+/* Names are cut anywhere, and need not be text. */
+static void test_errors_are_lines_of_utf8(void **state)
+{
+    (void)state;
+    static const char *const names[][2] = {
+        {"gr\xc3\xb6\xc3\x9f" "e", "gr\xc3\xb6?..."}, /* groesse, cut in its sixth byte */
+        {"\xe2\x82\xac\xe2\x82\xac", "\xe2\x82\xac??..."},
+        {"a\nb\x7f\xff" "c", "a?b??..."},
+        {"\xf0\x9f\x8c\x8a!", "\xf0\x9f\x8c\x8a!..."},
+        {"\x80\xc0\xafz", "???z..."}};
+    neap_context *ctx;
+    assert_int_equal(neap_context_new(NULL, &ctx), NEAP_OK);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        np_fail(ctx, NEAP_EINVAL, "%.5s...", names[i][0]);
+        assert_string_equal(neap_context_error(ctx), names[i][1]);
+        neap_context_clear_error(ctx);
+    }
+    neap_context_free(ctx);
+}
+
 static void test_child_charges_parent(void **state)
 {
     (void)state;
@@ -193,6 +213,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ledger_counts_and_returns),
         cmocka_unit_test(test_limit_is_an_error_and_recoverable),
+        cmocka_unit_test(test_errors_are_lines_of_utf8),
         cmocka_unit_test(test_child_charges_parent),
         cmocka_unit_test(test_pool_runs_every_share),
         cmocka_unit_test(test_pool_shares_without_barrier),

@@ -706,9 +706,37 @@ static void test_limit_is_a_budget(void **state)
     close_context(ctx);
 }
 
+/* A run that is refused, for its results or for its arena, leaves no more held than there was. */
+static void test_refused_runs(void **state)
+{
+    (void)state;
+    neap_context *ctx = open_context(0, 2);
+    neap_array *x = matrix(1, 512, 512);
+    neap_array *y = neap_softmax(neap_matmul(x, neap_matmul(x, x)), 0);
+    neap_plan *plan;
+    neap_plan_info info = NEAP_PLAN_INFO_INIT;
+    assert_int_equal(neap_plan_make(ctx, 1, &y, 0, NULL, &plan), NEAP_OK);
+    neap_plan_describe(plan, &info);
+    assert_true(info.peak_bytes > info.output_bytes);
+    neap_context_trim(ctx);
+    const uint64_t before = held(ctx);
+    const uint64_t rooms[] = {1000, info.output_bytes + 1000, info.peak_bytes - 1};
+    for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
+        assert_int_equal(neap_context_set_limit(ctx, before + rooms[i]), NEAP_OK);
+        assert_int_equal(neap_plan_run(plan, NULL), NEAP_ENOMEM);
+        neap_context_trim(ctx);
+        assert_int_equal(held(ctx), before);
+    }
+    assert_int_equal(neap_context_set_limit(ctx, before + info.peak_bytes), NEAP_OK);
+    assert_int_equal(neap_plan_run(plan, NULL), NEAP_OK);
+    neap_plan_free(plan);
+    close_context(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refused_runs),
         cmocka_unit_test(test_long_chain),        cmocka_unit_test(test_changing_lengths),
         cmocka_unit_test(test_two_row_sums),      cmocka_unit_test(test_three_orders),
         cmocka_unit_test(test_refused_arrays),    cmocka_unit_test(test_refused_evaluations),
