@@ -194,7 +194,7 @@ bool np_fuse_way(np_fuser *f, const np_way *way, uint64_t limit, np_fusion *out,
 {
     bool barred = true;
     for (*rounds = 0; barred; ++*rounds) {
-        np_fuser_reset(f, way->rows > 0);
+        np_fuser_reset(f, way->rows > 0, way->large);
         if (way->fused)
             np_fuse(f, way->sideways, way->repeats);
         if (!np_fusion_take(f, out))
@@ -262,18 +262,18 @@ static bool try_free(chooser *c)
            try_fusion(c, way, repeats_text);
 }
 
-/* Blocks of so many rows: along values and beside each other, without and with values made again for axes
- * that they lack. */
+/* Blocks of so many rows: for large values only, for all, and with values made again for axes that they
+ * lack; each along values and beside each other. */
 static bool try_rows(chooser *c, int64_t rows, bool may_repeat)
 {
+    static const char *const texts[] = {" of large values", "", ", axes repeated"};
     const int ways = c->options.without & NEAP_PLAN_NO_SIDEWAYS ? 1 : 2;
-    for (int i = 0; i < (may_repeat ? 2 * ways : ways); i++) {
+    for (int i = 0; i < (may_repeat ? 3 : 2) * ways; i++) {
         char text[80];
         const np_way way = {.sideways = i % ways, .rows = rows, .limit = UINT64_MAX,
-                            .repeats = i >= ways};
-        snprintf(text, sizeof text, "row streaming by %d rows%s%s", (int)rows,
-                 way.sideways ? ", also beside each other" : "",
-                 way.repeats ? ", axes repeated" : "");
+                            .large = i < ways, .repeats = i >= 2 * ways};
+        snprintf(text, sizeof text, "row streaming by %d rows%s%s", (int)rows, texts[i / ways],
+                 way.sideways ? ", also beside each other" : "");
         if (!try_fusion(c, way, text))
             return false;
     }

@@ -22,6 +22,7 @@ enum {
     ROW = 4096,         /* ... nor so many, if there are ... */
     FEW_ROWS = 8,       /* ... less than so many for each lane: tiles are not much less than the whole */
     MOST_TIMES = 256,   /* that a value is made for indices of axes it lacks */
+    LARGE = 4,          /* of the bytes that are alive where most are, one value's */
     REPEATED = NP_OP_ELEMENTWISE | NP_OP_CHEAP
 };
 
@@ -543,8 +544,9 @@ static void try_repeat(np_fuser *f, uint32_t x, uint32_t y, bool dear)
 
 static void merge_to_stream(np_fuser *f)
 {
+    const uint64_t least = f->large ? (uint64_t)f->peak / LARGE : 0;
     for (uint32_t t = 0; t < f->b->n_tasks; t++)
-        if (f->axes[np_fuser_group(f, t)])
+        if (f->axes[np_fuser_group(f, t)] && f->bytes[t] >= least)
             make_inner(f, t);
 }
 
@@ -674,9 +676,10 @@ static bool take_tables(np_fuser *f)
     return true;
 }
 
-void np_fuser_reset(np_fuser *f, bool streams)
+void np_fuser_reset(np_fuser *f, bool streams, bool large)
 {
     f->streams = streams;
+    f->large = large;
     const size_t t = f->b->n_tasks + 1;
     memset(f->live, 0, t * sizeof *f->live);
     memset(f->within, 0, t * sizeof *f->within);
@@ -694,7 +697,7 @@ bool np_fuser_start(np_fuser *f, np_builder *b, const neap_plan_options *options
         np_fuser_free(f);
         return false;
     }
-    np_fuser_reset(f, false);
+    np_fuser_reset(f, false, false);
     return true;
 }
 

@@ -18,7 +18,7 @@ typedef struct np_fuser {
     uint8_t *axes; /* that the members share; 0: stays alone */
     uint8_t *lacks; /* by task: see np_fusion */
     bool *heavy;
-    bool streams; /* see np_fuser_reset */
+    bool streams, large; /* see np_fuser_reset */
     uint32_t *parent, *next, *first, *last; /* next: members, from the representative on */
     uint32_t *count, *size;
     bool *within; /* counted with its user */
@@ -38,8 +38,8 @@ typedef struct np_fuser {
 
 bool np_fuser_start(np_fuser *f, np_builder *b, const neap_plan_options *options);
 /* Each task a group of its own again. streams: also ops that run in blocks of rows over all lanes may be
- * merged, which costs time and saves memory. */
-void np_fuser_reset(np_fuser *f, bool streams);
+ * merged, which costs time and saves memory; large: for the sake of large values only. */
+void np_fuser_reset(np_fuser *f, bool streams, bool large);
 /* The group's tasks stay alone from the next reset on. */
 void np_fuser_bar(np_fuser *f, const np_fusion *fusion, uint32_t group);
 void np_fuser_allow_all(np_fuser *f); /* nothing is barred any more */
