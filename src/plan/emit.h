@@ -20,6 +20,10 @@ bool np_emit_step(np_builder *b, const np_raw_step *s);
 /* The next member of a group, and the next slot. */
 bool np_emit_member(np_builder *b, neap_array *a);
 bool np_emit_slot(np_builder *b, uint32_t operand);
+/* The member's op as it is called on the whole, without a pool; in: room for NP_GROUP_INPUTS. */
+np_call np_member_call(const np_builder *b, uint32_t member, const np_operand **in);
+/* The step that runs the members of a group, the last ones that there are. */
+bool np_emit_group_step(np_builder *b, const np_group *g, uint64_t scratch);
 /* The step of a group of several tasks; of a product and its epilogue. */
 bool np_emit_group(np_builder *b, const np_fusion *fusion, uint32_t group);
 bool np_emit_epilogue(np_builder *b, const np_fusion *fusion, uint32_t group);

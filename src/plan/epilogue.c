@@ -175,18 +175,6 @@ static bool add_member(const epilogue_layout *l, uint32_t m)
     return add_result(l, m);
 }
 
-/* The member as it is called on the whole. */
-static np_call call_of(const epilogue_layout *l, uint32_t m, const np_operand **in)
-{
-    const np_builder *b = l->b;
-    const np_member *member = member_at(l, m);
-    for (uint32_t i = 0; i < member->n_in; i++)
-        in[i] = &b->operands[b->slots[member->first_slot + 1 + i].operand].operand;
-    return (np_call){.ctx = b->ctx, .pool = b->ctx->pool, .op = member->op,
-                     .attr = b->member_array[l->first_member + m]->attr, .n_in = member->n_in, .in = in,
-                     .out = &b->operands[b->slots[member->first_slot].operand].operand};
-}
-
 static bool add_place(const epilogue_layout *l, const np_operand *x, uint32_t slot, uint16_t *place)
 {
     np_builder *b = l->b;
@@ -206,7 +194,7 @@ static bool add_chain_op(const epilogue_layout *l, uint32_t m)
 {
     np_builder *b = l->b;
     const np_operand *in[NP_GROUP_INPUTS];
-    const np_call call = call_of(l, m, in);
+    const np_call call = np_member_call(b, l->first_member + m, in);
     const uint32_t slot = member_at(l, m)->first_slot;
     np_chain_op op = {.out = 0, .passed = m + 1 < l->n};
     call.op->chain(&call, &op);
@@ -250,17 +238,12 @@ bool np_emit_epilogue(np_builder *b, const np_fusion *fusion, uint32_t g)
     for (uint32_t m = 0; m < l.n; m++)
         if (!add_member(&l, m))
             return false;
-    if (!add_chain(&l) ||
-        !np_builder_grow(b, &b->groups, &b->groups_capacity, b->n_groups + 1, sizeof *b->groups))
+    if (!add_chain(&l))
         return false;
-    const np_member *last = member_at(&l, l.n - 1);
-    np_raw_step s = {.op = last->op, .array = b->member_array[l.first_member + l.n - 1],
-                     .first_input = b->n_inputs, .out = b->slots[last->first_slot].operand,
-                     .block = NP_NONE, .scratch = NP_NONE, .group = b->n_groups};
-    b->groups[b->n_groups++] = (np_group){.first_member = l.first_member, .n_members = l.n, .epilogue = true,
-                                          .extents_of = s.out};
+    const np_group group = {.first_member = l.first_member, .n_members = l.n, .epilogue = true,
+                            .extents_of = b->slots[member_at(&l, l.n - 1)->first_slot].operand};
     const np_operand *in[NP_GROUP_INPUTS];
-    const np_call product = call_of(&l, 0, in);
-    const size_t bytes = product.op->scratch ? product.op->scratch(&product) : 0;
-    return (bytes == 0 || np_emit_block(b, bytes, true, &s.scratch)) && np_emit_step(b, &s);
+    np_call product = np_member_call(b, l.first_member, in);
+    product.pool = b->ctx->pool;
+    return np_emit_group_step(b, &group, product.op->scratch ? product.op->scratch(&product) : 0);
 }

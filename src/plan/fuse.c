@@ -312,14 +312,20 @@ static bool few_enough(np_fuser *f, uint32_t x, uint32_t y, uint32_t a, uint32_t
     return few;
 }
 
-static bool join_if_good(np_fuser *f, uint32_t x, uint32_t y, uint32_t a, uint32_t b, int axes)
+static bool raises_peak(np_fuser *f, uint32_t x, uint32_t y, uint32_t a, uint32_t b)
 {
     const uint64_t more = rise(f, a, b);
     if (more)
         tell(f, x, y, "what they read would live longer and raise the peak", more);
-    else
+    return more != 0;
+}
+
+static bool join_if_good(np_fuser *f, uint32_t x, uint32_t y, uint32_t a, uint32_t b, int axes)
+{
+    const bool good = !raises_peak(f, x, y, a, b);
+    if (good)
         join(f, a, b, axes);
-    return !more;
+    return good;
 }
 
 /* Merges the groups of two tasks if that is possible and good. */
@@ -507,11 +513,11 @@ static bool is_bearable(np_fuser *f, uint32_t a, uint32_t b, const np_group_shap
 }
 
 /* Makes the group of x, which y reads, part of y's group although it lacks some of that one's axes. */
-static void try_repeat(np_fuser *f, uint32_t x, uint32_t y, bool dear)
+static void try_repeat(np_fuser *f, uint32_t x, uint32_t y)
 {
     uint32_t a = np_fuser_group(f, x), b = np_fuser_group(f, y);
     if (a == b || !f->axes[a] || !f->axes[b] || largest(f, x) < LEAST_ELEMENTS || f->heavy[a] ||
-        (f->heavy[b] && !dear) || f->last[a] > f->last[b] || f->last[b] - f->last[a] > FARTHEST ||
+        (f->heavy[b] && !f->streams) || f->last[a] > f->last[b] || f->last[b] - f->last[a] > FARTHEST ||
         f->size[a] + f->size[b] > MOST_MEMBERS)
         return;
     const np_group_shape of_a = np_task_shape(f->b, a, f->axes[a], false);
@@ -520,21 +526,14 @@ static void try_repeat(np_fuser *f, uint32_t x, uint32_t y, bool dear)
     if (!lacks || times(&of_b, lacks) > MOST_TIMES || !may_repeat(f, a, b) ||
         !tiles_serve(f, a, lacks, b, of_b.n_axes))
         return;
-    if (merged_count(f, a, b) > (uint32_t)f->options->max_fusion_size) {
-        tell(f, x, y, "the group would have more than max_fusion_size ops", 0);
+    if (!few_enough(f, x, y, a, b))
         return;
-    }
-    if (!dear && !is_bearable(f, a, b, &of_b, lacks)) {
+    if (!f->streams && !is_bearable(f, a, b, &of_b, lacks)) {
         tell(f, x, y, "made again for each index of the axes that it lacks, it would take too long", 0);
         return;
     }
-    if (circle(f, (uint32_t[]){a, b}, 2))
+    if (circle(f, (uint32_t[]){a, b}, 2) || raises_peak(f, x, y, a, b))
         return;
-    uint64_t more = rise(f, a, b);
-    if (more) {
-        tell(f, x, y, "what they read would live longer and raise the peak", more);
-        return;
-    }
     for (uint32_t m = a; m != NP_NONE; m = f->next[m])
         f->lacks[m] = spread(f->lacks[m], lacks);
     join(f, a, b, of_b.n_axes);
@@ -561,13 +560,13 @@ static void merge_along_values(np_fuser *f)
 }
 
 /* Readers first: a mask joins what takes long, and what the mask is made of then joins that, too. */
-static void merge_to_repeat(np_fuser *f, bool dear)
+static void merge_to_repeat(np_fuser *f)
 {
     for (uint32_t t = f->b->n_tasks; t-- > 0;)
         for (uint32_t k = f->b->in_first[t]; k < f->b->in_first[t + 1]; k++) {
             const np_edge *e = &f->b->edges[f->b->in[k]];
             if (e->reads)
-                try_repeat(f, e->from, t, dear);
+                try_repeat(f, e->from, t);
         }
 }
 
@@ -732,7 +731,7 @@ void np_fuse(np_fuser *f, bool sideways, bool repeats)
     np_fuse_epilogues(f);
     merge_along_values(f);
     if (repeats)
-        merge_to_repeat(f, f->streams);
+        merge_to_repeat(f);
     if (!sideways)
         return;
     memset(f->reader, 0xff, (f->b->g->n + 1) * sizeof *f->reader);

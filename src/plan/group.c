@@ -110,6 +110,27 @@ bool np_emit_member(np_builder *b, neap_array *a)
     return true;
 }
 
+np_call np_member_call(const np_builder *b, uint32_t member, const np_operand **in)
+{
+    const np_member *m = &b->members[member];
+    for (uint32_t i = 0; i < m->n_in; i++)
+        in[i] = &b->operands[b->slots[m->first_slot + 1 + i].operand].operand;
+    return (np_call){.ctx = b->ctx, .op = m->op, .attr = b->member_array[member]->attr, .n_in = m->n_in,
+                     .in = in, .out = &b->operands[b->slots[m->first_slot].operand].operand};
+}
+
+bool np_emit_group_step(np_builder *b, const np_group *g, uint64_t scratch)
+{
+    const uint32_t last = g->first_member + g->n_members - 1;
+    np_raw_step s = {.op = b->members[last].op, .array = b->member_array[last],
+                     .first_input = b->n_inputs, .out = b->slots[b->members[last].first_slot].operand,
+                     .block = NP_NONE, .scratch = NP_NONE, .group = b->n_groups};
+    if (!np_builder_grow(b, &b->groups, &b->groups_capacity, b->n_groups + 1, sizeof *b->groups))
+        return false;
+    b->groups[b->n_groups++] = *g;
+    return (scratch == 0 || np_emit_block(b, scratch, true, &s.scratch)) && np_emit_step(b, &s);
+}
+
 static bool add_member(group_layout *l, uint32_t m)
 {
     np_builder *b = l->b;
@@ -443,11 +464,7 @@ static bool chainable(const group_layout *l, uint32_t m, np_chain_op *op)
     if (!member->op->chain || l->group.streamed || is_set_later(l, m))
         return false;
     const np_operand *at[NP_GROUP_INPUTS];
-    for (uint32_t i = 0; i < member->n_in; i++)
-        at[i] = slot_operand(l, &b->slots[member->first_slot + 1 + i]);
-    np_call call = {.ctx = b->ctx, .op = member->op,
-                    .attr = b->member_array[l->group.first_member + m]->attr, .n_in = member->n_in,
-                    .in = at, .out = slot_operand(l, &b->slots[member->first_slot])};
+    const np_call call = np_member_call(b, l->group.first_member + m, at);
     *op = (np_chain_op){0};
     if (!member->op->chain(&call, op))
         return false;
@@ -689,12 +706,8 @@ static bool find_row(group_layout *l, uint32_t m)
     if (!member->op->row || l->group.streamed || member->n_in == 0 || member->n_chain ||
         is_set_later(l, m))
         return true;
-    for (uint32_t i = 0; i < member->n_in; i++)
-        at[i] = slot_operand(l, &b->slots[member->first_slot + 1 + i]);
     const np_cut *out = &b->slots[member->first_slot], *x = out + 1;
-    np_call call = {.ctx = b->ctx, .op = member->op,
-                    .attr = b->member_array[l->group.first_member + m]->attr, .n_in = member->n_in,
-                    .in = at, .out = slot_operand(l, out)};
+    const np_call call = np_member_call(b, l->group.first_member + m, at);
     const int64_t n = at[0]->shape[at[0]->rank - 1], made = inner(l, m, l->group.n_axes);
     np_member_rows rows = {.n = n};
     if (!member->op->row(&call, &rows.op) || x->cut[l->group.n_axes - 1] < 0 ||
@@ -769,7 +782,6 @@ static int64_t wanted_tile_bytes(const group_layout *l)
 
 static bool lay_out(group_layout *l)
 {
-    np_builder *b = l->b;
     for (uint32_t m = 0; m < l->n; m++)
         if (!add_member(l, m))
             return false;
@@ -782,13 +794,12 @@ static bool lay_out(group_layout *l)
         if (!find_row(l, m))
             return false;
     find_scratch(l);
-    return np_builder_grow(b, &b->groups, &b->groups_capacity, b->n_groups + 1,
-                   sizeof *b->groups);
+    return true;
 }
 
 bool np_emit_group(np_builder *b, const np_fusion *fusion, uint32_t g)
 {
-    group_layout l = {.b = b, .fusion = fusion, .g = g, 
+    group_layout l = {.b = b, .fusion = fusion, .g = g,
                       .task = fusion->task + fusion->first[g],
                       .n = fusion->first[g + 1] - fusion->first[g], .first_slot = b->n_slots};
     l.shape = np_task_shape(b, l.task[l.n - 1], fusion->axes[g], fusion->heavy[g]); /* lacks none */
@@ -799,15 +810,8 @@ bool np_emit_group(np_builder *b, const np_fusion *fusion, uint32_t g)
     l.at = l.tiles ? (uint64_t *)(void *)(l.tiles + l.n) : NULL;
     l.last_reader = l.at ? (uint32_t *)(void *)(l.at + l.n) : NULL;
     l.in_register = l.at ? memset(l.last_reader + l.n, 0, l.n) : NULL;
-    bool ok = l.tiles && lay_out(&l);
-    if (!ok)
+    if (!l.tiles || !lay_out(&l))
         return false;
-    const np_member *last = &b->members[l.group.first_member + l.n - 1];
-    np_raw_step s = {.op = last->op, .array = b->member_array[l.group.first_member + l.n - 1],
-                     .first_input = b->n_inputs, .out = b->slots[last->first_slot].operand,
-                     .block = NP_NONE, .scratch = NP_NONE, .group = b->n_groups};
-    b->groups[b->n_groups++] = l.group;
     const uint64_t lanes = l.group.streamed ? 1 : (uint64_t)np_pool_lanes(b->ctx->pool);
-    return (l.group.lane_bytes == 0 || np_emit_block(b, l.group.lane_bytes * lanes, true, &s.scratch)) &&
-           np_emit_step(b, &s);
+    return np_emit_group_step(b, &l.group, l.group.lane_bytes * lanes);
 }
