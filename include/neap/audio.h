@@ -52,10 +52,7 @@ typedef struct neap_transcriber_options {
     int threads;     /* of the programs; 0 = as the context, which itself needs one only */
     bool find_least; /* plans more than once to know least_bytes where the run fits as it is */
 } neap_transcriber_options;
-#define NEAP_TRANSCRIBER_OPTIONS_INIT            \
-    {                                            \
-        .size = sizeof(neap_transcriber_options) \
-    }
+#define NEAP_TRANSCRIBER_OPTIONS_INIT NEAP_INIT(neap_transcriber_options)
 
 /* Opens and plans; nothing large is taken. `options` may be NULL. A limit that cannot hold the run is
  * NEAP_ENOMEM; the text names the least that would do and what takes it. NEAP_EIO, NEAP_EFORMAT,
@@ -80,10 +77,7 @@ typedef struct neap_transcriber_info {
     int64_t steps, peak_step;
     double plan_seconds; /* of all three */
 } neap_transcriber_info;
-#define NEAP_TRANSCRIBER_INFO_INIT            \
-    {                                         \
-        .size = sizeof(neap_transcriber_info) \
-    }
+#define NEAP_TRANSCRIBER_INFO_INIT NEAP_INIT(neap_transcriber_info)
 NEAP_API void neap_transcriber_describe(const neap_transcriber *transcriber,
                                         neap_transcriber_info *info);
 /* What is alive at the peak. Opens the program that holds it once more: NEAP_ENOMEM and the like. */
@@ -138,10 +132,8 @@ typedef struct neap_transcribe_options {
     bool (*on_window)(void *user, const neap_speech_window *window);
     void *user;
 } neap_transcribe_options;
-#define NEAP_TRANSCRIBE_OPTIONS_INIT                               \
-    {                                                              \
-        .size = sizeof(neap_transcribe_options), .fallback = true \
-    }
+#define NEAP_TRANSCRIBE_OPTIONS_INIT \
+    NEAP_INIT_WITH(neap_transcribe_options, NEAP_SET(fallback, true))
 
 typedef struct neap_transcribe_result {
     size_t size;
@@ -154,10 +146,7 @@ typedef struct neap_transcribe_result {
     uint64_t plans, plan_hits, steps, barriers; /* of all programs */
     double plan_seconds;
 } neap_transcribe_result;
-#define NEAP_TRANSCRIBE_RESULT_INIT            \
-    {                                          \
-        .size = sizeof(neap_transcribe_result) \
-    }
+#define NEAP_TRANSCRIBE_RESULT_INIT NEAP_INIT(neap_transcribe_result)
 
 /* Hears a recording from its start to its end. `result` (may be NULL) is filled as far as it
  * came, also on an error. NEAP_EINVAL: an option, a sample that is no number, scores that are none; NEAP_ENOMEM. */

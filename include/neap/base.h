@@ -19,6 +19,33 @@
 extern "C" {
 #endif
 
+/* ---- structs that say their size ------------------------------------------------------------ */
+
+/* Structs of options and information begin with `size_t size`, so that an old program can call a newer
+ * library. Start each from its NEAP_..._INIT: in C a list of initialisers, in C++ (from C++11 on, which
+ * has no designators) a value of the same. */
+#ifdef __cplusplus
+#define NEAP_INIT_WITH(type, ...)            \
+    ([]() {                                  \
+        type neap_made = type();             \
+        neap_made.size = sizeof(type);       \
+        (void)(__VA_ARGS__);                 \
+        return neap_made;                    \
+    }())
+#define NEAP_SET(field, value) neap_made.field = (value)
+#define NEAP_INIT(type) NEAP_INIT_WITH(type, 0)
+#else
+#define NEAP_INIT_WITH(type, ...)           \
+    {                                       \
+        .size = sizeof(type), __VA_ARGS__   \
+    }
+#define NEAP_SET(field, value) .field = (value)
+#define NEAP_INIT(type)       \
+    {                         \
+        .size = sizeof(type)  \
+    }
+#endif
+
 /* ---- status ------------------------------------------------------------------------------- */
 
 typedef enum neap_status {
@@ -42,10 +69,7 @@ typedef struct neap_context_options {
     uint64_t plan_cache_bytes; /* cap of the plan cache of free-form evaluation; 0 = 32 MiB */
     int64_t fail_allocation;   /* testing: the n-th (from 1), also of a child, fails; 0 = never */
 } neap_context_options;
-#define NEAP_CONTEXT_OPTIONS_INIT                \
-    {                                            \
-        sizeof(neap_context_options), 0, 0, 0, 0 \
-    }
+#define NEAP_CONTEXT_OPTIONS_INIT NEAP_INIT(neap_context_options)
 
 /* Makes a root context. `options` may be NULL. NEAP_EINVAL, NEAP_ENOMEM. */
 NEAP_API neap_status neap_context_new(const neap_context_options *options, neap_context **out);
@@ -95,10 +119,7 @@ typedef struct neap_memory_info {
     uint64_t active_by_category[NEAP_MEM_CATEGORIES];
     uint64_t peak_by_category[NEAP_MEM_CATEGORIES]; /* at the moment of `peak`; sums to it */
 } neap_memory_info;
-#define NEAP_MEMORY_INFO_INIT            \
-    {                                    \
-        .size = sizeof(neap_memory_info) \
-    }
+#define NEAP_MEMORY_INFO_INIT NEAP_INIT(neap_memory_info)
 
 NEAP_API void neap_context_memory(const neap_context *ctx, neap_memory_info *info);
 /* Gives cached bytes back to the system. */

@@ -25,10 +25,7 @@ typedef struct neap_decoder_info {
                                 get_max_ctx_len, get_max_seq_len); 0: it does not say */
     int64_t longest_call;    /* tokens that the method takes at once */
 } neap_decoder_info;
-#define NEAP_DECODER_INFO_INIT            \
-    {                                     \
-        .size = sizeof(neap_decoder_info) \
-    }
+#define NEAP_DECODER_INFO_INIT NEAP_INIT(neap_decoder_info)
 /* Is the method one that text can be made with? NEAP_EUNSUPPORTED names what it takes or gives
  * otherwise, in the program's context. */
 NEAP_API neap_status neap_decoder_inspect(const neap_program *program, int method,
@@ -40,10 +37,7 @@ typedef struct neap_decoder_options {
     int64_t context; /* positions; 0 = the longest */
     int64_t chunk;   /* prompt tokens a call; 0 = 512, or the most that the program takes */
 } neap_decoder_options;
-#define NEAP_DECODER_OPTIONS_INIT            \
-    {                                        \
-        .size = sizeof(neap_decoder_options) \
-    }
+#define NEAP_DECODER_OPTIONS_INIT NEAP_INIT(neap_decoder_options)
 
 /* Takes its buffers (host: one of f32 [V]) from the handle's context, which also has its errors.
  * `options` may be NULL. NEAP_EUNSUPPORTED names what the method takes or gives otherwise;

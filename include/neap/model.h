@@ -41,10 +41,7 @@ typedef struct neap_model_info {
     float rope_base, norm_eps;
     bool tied_output; /* the output matrix is the token embedding */
 } neap_model_info;
-#define NEAP_MODEL_INFO_INIT            \
-    {                                   \
-        .size = sizeof(neap_model_info) \
-    }
+#define NEAP_MODEL_INFO_INIT NEAP_INIT(neap_model_info)
 NEAP_API void neap_model_describe(const neap_model *model, neap_model_info *info);
 
 typedef struct neap_tensor_info {
@@ -56,10 +53,7 @@ typedef struct neap_tensor_info {
     int64_t shape[4]; /* row-major: outermost first */
     uint64_t bytes;
 } neap_tensor_info;
-#define NEAP_TENSOR_INFO_INIT            \
-    {                                    \
-        .size = sizeof(neap_tensor_info) \
-    }
+#define NEAP_TENSOR_INFO_INIT NEAP_INIT(neap_tensor_info)
 NEAP_API neap_status neap_model_tensor(const neap_model *model, int64_t index,
                                        neap_tensor_info *info);
 
@@ -88,10 +82,8 @@ typedef struct neap_session_options {
     neap_weights_mode weights;
     uint64_t memory; /* bytes: becomes the context's limit if the session fits; 0 = as it is */
 } neap_session_options;
-#define NEAP_SESSION_OPTIONS_INIT                                                 \
-    {                                                                             \
-        .size = sizeof(neap_session_options), .decode = true, .kv_type = NEAP_F16 \
-    }
+#define NEAP_SESSION_OPTIONS_INIT \
+    NEAP_INIT_WITH(neap_session_options, NEAP_SET(decode, true), NEAP_SET(kv_type, NEAP_F16))
 
 /* Plans. `options` may be NULL. A limit (of the context, or options->memory) that cannot hold the
  * session is NEAP_ENOMEM; the text names the least that would do and what takes it. Sessions of one
@@ -111,10 +103,7 @@ typedef struct neap_session_info {
     uint64_t kv_bytes;
     neap_plan_info peak_plan; /* of the plan with the largest arena */
 } neap_session_info;
-#define NEAP_SESSION_INFO_INIT            \
-    {                                     \
-        .size = sizeof(neap_session_info) \
-    }
+#define NEAP_SESSION_INFO_INIT NEAP_INIT(neap_session_info)
 NEAP_API void neap_session_describe(const neap_session *session, neap_session_info *info);
 /* What is alive at the peak: states, then the values of the plan with the largest arena. */
 NEAP_API void neap_session_at_peak(const neap_session *session,
@@ -155,10 +144,8 @@ typedef struct neap_generate_options {
     bool (*on_token)(void *user, int32_t id, const char *text, size_t length, const float *logits);
     void *user;
 } neap_generate_options;
-#define NEAP_GENERATE_OPTIONS_INIT                               \
-    {                                                            \
-        .size = sizeof(neap_generate_options), .max_tokens = 128 \
-    }
+#define NEAP_GENERATE_OPTIONS_INIT \
+    NEAP_INIT_WITH(neap_generate_options, NEAP_SET(max_tokens, 128))
 
 typedef enum neap_finish { NEAP_FINISH_LENGTH, NEAP_FINISH_STOP, NEAP_FINISH_CALLER } neap_finish;
 
@@ -170,10 +157,7 @@ typedef struct neap_generate_result {
     int64_t decode_steps;
     neap_finish finish;
 } neap_generate_result;
-#define NEAP_GENERATE_RESULT_INIT            \
-    {                                        \
-        .size = sizeof(neap_generate_result) \
-    }
+#define NEAP_GENERATE_RESULT_INIT NEAP_INIT(neap_generate_result)
 
 /* Prefills the prompt (1 or more ids) and generates up to max_tokens or to the end of the session's
  * context. Takes nothing beyond what the session planned. `options` may be NULL. `result` (its size

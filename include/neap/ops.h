@@ -145,10 +145,8 @@ typedef struct neap_rope_options {
     neap_array *positions;    /* i32 [T] or [B, T] instead of an offset; or NULL */
     neap_array *freqs;        /* f32 [rotary/2] divisors instead of base; or NULL */
 } neap_rope_options;
-#define NEAP_ROPE_OPTIONS_INIT                                             \
-    {                                                                      \
-        .size = sizeof(neap_rope_options), .base = 10000.0f, .scale = 1.0f \
-    }
+#define NEAP_ROPE_OPTIONS_INIT \
+    NEAP_INIT_WITH(neap_rope_options, NEAP_SET(base, 10000.0f), NEAP_SET(scale, 1.0f))
 /* x [.., T, D]: up to two leading dimensions (batch, heads). */
 NEAP_API neap_array *neap_rope(neap_array *x, const neap_rope_options *options);
 
@@ -161,10 +159,7 @@ typedef struct neap_attention_options {
     neap_array *sinks;    /* f32 [H]: logits that only join the denominators; or NULL */
     bool positions_first; /* result [B, Tq, H * Dv] instead of [B, H, Tq, Dv] */
 } neap_attention_options;
-#define NEAP_ATTENTION_OPTIONS_INIT            \
-    {                                          \
-        .size = sizeof(neap_attention_options) \
-    }
+#define NEAP_ATTENTION_OPTIONS_INIT NEAP_INIT(neap_attention_options)
 /* softmax(q k^T scale + mask) v without a score matrix. q [B, H, Tq, D], k [B, Hkv, Tk, D],
  * v [B, Hkv, Tk, Dv], H a multiple of Hkv; k may also be a cache in groups of 16 positions
  * [B, Hkv, Tk/16, D, 16] (neap_key_cache_write). A row that sees no key gives zeros. */
@@ -189,11 +184,10 @@ typedef struct neap_conv_options {
     int64_t groups;
     bool transposed;
 } neap_conv_options;
-#define NEAP_CONV_OPTIONS_INIT                                                        \
-    {                                                                                 \
-        .size = sizeof(neap_conv_options), .spatial = 1, .stride = {1, 1, 1},         \
-        .dilation = {1, 1, 1}, .groups = 1                                            \
-    }
+#define NEAP_CONV_OPTIONS_INIT                                                               \
+    NEAP_INIT_WITH(neap_conv_options, NEAP_SET(spatial, 1), NEAP_SET(stride[0], 1),          \
+                   NEAP_SET(stride[1], 1), NEAP_SET(stride[2], 1), NEAP_SET(dilation[0], 1), \
+                   NEAP_SET(dilation[1], 1), NEAP_SET(dilation[2], 1), NEAP_SET(groups, 1))
 /* x [N, spatial.., C] with w [O, kernel.., C / groups] -> [N, spatial'.., O], the promoted dtype of
  * two floats. spatial' = (spatial + 2 padding - dilation (kernel - 1) - 1) / stride + 1, transposed
  * (spatial - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1; NEAP_ESHAPE where
@@ -213,12 +207,8 @@ typedef struct neap_quantised {
     int bits, group_size;            /* a group is a multiple of 16 */
     enum neap_quant_mode mode;
 } neap_quantised;
-#define NEAP_QUANTISED_INIT             \
-    {                                   \
-        .size = sizeof(neap_quantised), \
-        .bits = 4,                      \
-        .group_size = 64                \
-    }
+#define NEAP_QUANTISED_INIT \
+    NEAP_INIT_WITH(neap_quantised, NEAP_SET(bits, 4), NEAP_SET(group_size, 64))
 /* x times the weights, decoded to f32, f32 sums; x's dtype. x [.., K] times w [N, K] transposed, or
  * without `transpose` w [K, N] -> [.., N]; or x [.., M, K] with w of the same leading dimensions. */
 NEAP_API neap_array *neap_quantized_matmul(neap_array *x, const neap_quantised *w, bool transpose);

@@ -59,10 +59,7 @@ typedef struct neap_plan_options {
     void (*explain)(void *user, const neap_plan_event *event); /* or NULL */
     void *user;
 } neap_plan_options;
-#define NEAP_PLAN_OPTIONS_INIT                                     \
-    {                                                              \
-        .size = sizeof(neap_plan_options), .max_fusion_size = 64 \
-    }
+#define NEAP_PLAN_OPTIONS_INIT NEAP_INIT_WITH(neap_plan_options, NEAP_SET(max_fusion_size, 64))
 
 /* For all plans that this context and its children make from now on; plans cached
  * before are not used under other options. NULL: the defaults. */
@@ -86,10 +83,7 @@ typedef struct neap_plan_info {
                                  a budget, NEAP_PLAN_LOW_MEMORY or `explain` */
     double predicted_seconds; /* from bytes moved and flops: for comparing plans */
 } neap_plan_info;
-#define NEAP_PLAN_INFO_INIT            \
-    {                                  \
-        .size = sizeof(neap_plan_info) \
-    }
+#define NEAP_PLAN_INFO_INIT NEAP_INIT(neap_plan_info)
 
 /* Plans the roots and the pending effects that they reach, for running many times. Recorded writes
  * that it takes are no longer pending. Values that the graph uses are kept by reference and read at
@@ -178,10 +172,7 @@ typedef struct neap_bare_graph {
     const uint32_t *dep;      /* each once a node */
     bool in_place;            /* a value may take the place of an equal-sized one that dies then */
 } neap_bare_graph;
-#define NEAP_BARE_GRAPH_INIT            \
-    {                                   \
-        .size = sizeof(neap_bare_graph) \
-    }
+#define NEAP_BARE_GRAPH_INIT NEAP_INIT(neap_bare_graph)
 
 typedef struct neap_bare_plan {
     size_t size;
@@ -192,10 +183,7 @@ typedef struct neap_bare_plan {
     bool exact;                   /* no order has a lower peak */
     double seconds;
 } neap_bare_plan;
-#define NEAP_BARE_PLAN_INIT            \
-    {                                  \
-        .size = sizeof(neap_bare_plan) \
-    }
+#define NEAP_BARE_PLAN_INIT NEAP_INIT(neap_bare_plan)
 
 /* Orders and places. `order`: [n], the nodes as they should run, inputs first; `offsets`: [n], of
  * values; either may be NULL. NEAP_EINVAL names the node at fault; NEAP_ENOMEM. */
@@ -213,10 +201,7 @@ typedef struct neap_eval_stats {
     uint64_t plans, plan_cache_hits, steps, runs;
     double plan_seconds;
 } neap_eval_stats;
-#define NEAP_EVAL_STATS_INIT            \
-    {                                   \
-        .size = sizeof(neap_eval_stats) \
-    }
+#define NEAP_EVAL_STATS_INIT NEAP_INIT(neap_eval_stats)
 NEAP_API void neap_context_eval_stats(const neap_context *ctx, neap_eval_stats *stats);
 
 #ifdef __cplusplus

@@ -85,10 +85,7 @@ typedef struct neap_method_info {
     int64_t delegates, chains, nodes, constants, buffers; /* over all delegates of the method */
     uint64_t constant_bytes, buffer_bytes;
 } neap_method_info;
-#define NEAP_METHOD_INFO_INIT            \
-    {                                    \
-        .size = sizeof(neap_method_info) \
-    }
+#define NEAP_METHOD_INFO_INIT NEAP_INIT(neap_method_info)
 NEAP_API neap_status neap_program_method_info(const neap_program *program, int method,
                                               neap_method_info *info);
 
@@ -105,10 +102,8 @@ typedef struct neap_sequence_cache_options {
     int64_t initial;                              /* positions at first; at most the capacity */
     int64_t window, max_write;                    /* ring; max_write 0 = window */
 } neap_sequence_cache_options;
-#define NEAP_SEQUENCE_CACHE_OPTIONS_INIT                                             \
-    {                                                                                \
-        .size = sizeof(neap_sequence_cache_options), .dtype = NEAP_F32, .initial = 512 \
-    }
+#define NEAP_SEQUENCE_CACHE_OPTIONS_INIT \
+    NEAP_INIT_WITH(neap_sequence_cache_options, NEAP_SET(dtype, NEAP_F32), NEAP_SET(initial, 512))
 /* Registers the cache under `key`, which the option cache_key of a handle names. The program owns
  * it. NEAP_EINVAL names the field and its range. */
 NEAP_API neap_status neap_program_install_cache(neap_program *program, const char *key,
@@ -142,10 +137,7 @@ typedef struct neap_handle_options {
     int n_options;
     const neap_option *options;
 } neap_handle_options;
-#define NEAP_HANDLE_OPTIONS_INIT            \
-    {                                       \
-        .size = sizeof(neap_handle_options) \
-    }
+#define NEAP_HANDLE_OPTIONS_INIT NEAP_INIT(neap_handle_options)
 /* Loads a method and runs its init chains. NEAP_EINVAL (options, method), NEAP_EFORMAT,
  * NEAP_EUNSUPPORTED (names the node or operator), NEAP_ENOMEM. */
 NEAP_API neap_status neap_handle_open(neap_program *program, int method,
@@ -180,10 +172,7 @@ typedef struct neap_execution_plan {
     uint64_t plan_bytes; /* of run_bytes, arena and results of the plan that holds the most */
     uint64_t plan_budget; /* as set for each plan; 0: none */
 } neap_execution_plan;
-#define NEAP_EXECUTION_PLAN_INIT            \
-    {                                       \
-        .size = sizeof(neap_execution_plan) \
-    }
+#define NEAP_EXECUTION_PLAN_INIT NEAP_INIT(neap_execution_plan)
 NEAP_API neap_status neap_handle_plan(neap_handle *handle, int n_inputs, const neap_value *inputs,
                                       neap_execution_plan *plan,
                                       bool (*visit)(void *user, const neap_plan_alive *alive),
@@ -218,10 +207,7 @@ typedef struct neap_handle_stats {
     uint64_t plans, plan_hits, steps;
     double plan_seconds;
 } neap_handle_stats;
-#define NEAP_HANDLE_STATS_INIT            \
-    {                                     \
-        .size = sizeof(neap_handle_stats) \
-    }
+#define NEAP_HANDLE_STATS_INIT NEAP_INIT(neap_handle_stats)
 NEAP_API void neap_handle_tell(const neap_handle *handle, neap_handle_stats *stats);
 
 /* ---- sessions ------------------------------------------------------------------------------- */

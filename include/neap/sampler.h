@@ -25,7 +25,7 @@ typedef struct neap_sampler_options {
     float min_p;       /* 0 to 1; 0 = all */
     uint64_t seed;
 } neap_sampler_options;
-#define NEAP_SAMPLER_OPTIONS_INIT {sizeof(neap_sampler_options), 0.0f, 0, 1.0f, 0.0f, 0}
+#define NEAP_SAMPLER_OPTIONS_INIT NEAP_INIT_WITH(neap_sampler_options, NEAP_SET(top_p, 1.0f))
 
 typedef struct neap_sampler neap_sampler;
 

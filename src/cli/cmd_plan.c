@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/cmd_plan.h"
 #include "cli/plan_graph.h"
 #include "cli/plan_report.h"
 #include "cli/program_task.h"
@@ -100,6 +101,11 @@ static const struct {
     {"transcribe", plan_transcribe},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
+
+const char *cli_plan_word(int i)
+{
+    return i < N_COMMANDS ? commands[i].name : i == N_COMMANDS ? "--graph" : NULL;
+}
 
 static int print_help(FILE *file)
 {

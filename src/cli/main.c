@@ -5,31 +5,19 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/help.h"
 #include "cli/stats.h"
 
-typedef struct command {
-    const char *name, *text;
-    int (*run)(int argc, char **argv);
-} command;
-
-static const command commands[] = {
-#define COMMAND(name, text) {#name, text, cmd_##name},
-#include "cli/commands.def"
-#undef COMMAND
-};
-enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
-
-static void print_help(FILE *file)
+/* What it is, what it was built with, and which kernels this processor gets. */
+static int print_version(void)
 {
-    fputs("Usage: neap COMMAND [OPTION...]\n"
-          "Runs tensor programs inside a byte budget and tells beforehand what they need.\n\n",
-          file);
-    for (int i = 0; i < N_COMMANDS; i++)
-        fprintf(file, "  %-10s %s\n", commands[i].name, commands[i].text);
-    fputs("\n`neap COMMAND --help` lists the options of a command; `neap --version` tells the "
-          "version.\n"
-          "Exit status: 0 done, 1 the work failed, 2 the command line is wrong, 130 interrupted.\n",
-          file);
+    neap_context *ctx;
+    if (cli_context_new(1, &ctx) != CLI_DONE)
+        return CLI_FAILED;
+    printf("neap %s\nbuild: %s, %s\nkernels: %s; in use: %s\n", NEAP_VERSION, NEAP_BUILD,
+           NEAP_COMPILER, NEAP_KERNEL_SETS, neap_context_isa(ctx));
+    neap_context_free(ctx);
+    return cli_flush_output();
 }
 
 /* A file that is opened must not become the standard output because that was closed: text would go into
@@ -46,19 +34,19 @@ int main(int argc, char **argv)
     fill_standard_files();
     cli_stats_note_start();
     if (argc < 2) {
-        print_help(stderr);
+        cli_help_commands(stderr);
         return CLI_USAGE;
     }
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
-        print_help(stdout);
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+        cli_help_commands(stdout);
         return cli_flush_output();
     }
-    if (!strcmp(argv[1], "--version")) {
-        printf("neap %s\n", NEAP_VERSION);
-        return cli_flush_output();
-    }
-    for (int i = 0; i < N_COMMANDS; i++)
-        if (!strcmp(argv[1], commands[i].name))
-            return commands[i].run(argc - 1, argv + 1);
+    if (!strcmp(argv[1], "help"))
+        return cli_help(argc - 1, argv + 1);
+    if (!strcmp(argv[1], "--version"))
+        return print_version();
+    for (const cli_command *c = cli_commands; c->name; c++)
+        if (!strcmp(argv[1], c->name))
+            return c->run(argc - 1, argv + 1);
     return cli_usage("%s: no such command; `neap --help` lists them", argv[1]);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/help.h"
 
 static void free_events(cli_events *e)
 {
@@ -197,11 +198,6 @@ static int take_event(const cli_option *o, char *text)
     return CLI_PARSED;
 }
 
-static bool takes_value(const cli_option *o)
-{
-    return o->kind != CLI_FLAG && o->value;
-}
-
 /* `text` is owned by the caller's popt and becomes ours. */
 static int take_option(const cli_option *o, char *text)
 {
@@ -210,7 +206,7 @@ static int take_option(const cli_option *o, char *text)
         free(text);
         return CLI_PARSED;
     }
-    if (!text && takes_value(o))
+    if (!text && cli_takes_value(o))
         return cli_failed("out of memory");
     if (o->kind == CLI_EVENTS)
         return take_event(o, text);
@@ -256,35 +252,44 @@ static int take_all(poptContext popt, const cli_option *table, const char *comma
                      poptBadOption(popt, POPT_BADOPTION_NOALIAS), poptStrerror(value), command);
 }
 
+static struct {
+    cli_table_visit *visit;
+    void *user;
+} visitor;
+
+void cli_options_visit(cli_table_visit *visit, void *user)
+{
+    visitor.visit = visit;
+    visitor.user = user;
+}
+
 int cli_parse(const cli_option *table, const cli_settings *settings, int argc, char **argv,
               const char *usage, char **file)
 {
+    if (visitor.visit) {
+        visitor.visit(visitor.user, argv[0], usage, table);
+        return CLI_DONE;
+    }
     struct poptOption rows[CLI_OPTIONS_MAX + 1] = {0};
     for (int i = 0; table[i].name && i < CLI_OPTIONS_MAX; i++)
         rows[i] = (struct poptOption){table[i].name,
                                       table[i].letter,
-                                      takes_value(&table[i]) ? POPT_ARG_STRING : POPT_ARG_NONE,
+                                      cli_takes_value(&table[i]) ? POPT_ARG_STRING : POPT_ARG_NONE,
                                       NULL,
                                       i + 1,
                                       table[i].help,
                                       table[i].value};
-    char title[64];
-    snprintf(title, sizeof title, "neap %s", argv[0]);
-    const char *const first = argv[0];
-    argv[0] = title;
     poptContext popt = poptGetContext(NULL, argc, (const char **)argv, rows, 0);
     int status = popt ? CLI_PARSED : cli_failed("out of memory");
     if (popt) {
-        poptSetOtherOptionHelp(popt, usage);
-        status = take_all(popt, table, first);
+        status = take_all(popt, table, argv[0]);
         if (status == CLI_PARSED && settings->help) {
-            poptPrintHelp(popt, stdout, 0);
+            cli_help_print(stdout, argv[0], usage, table);
             status = cli_flush_output();
         }
         if (status == CLI_PARSED)
-            status = take_arguments(popt, first, file);
+            status = take_arguments(popt, argv[0], file);
         poptFreeContext(popt);
     }
-    argv[0] = (char *)first;
     return status;
 }

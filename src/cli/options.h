@@ -1,7 +1,7 @@
 /* options.h - a command's options as one table of rows, which also makes its --help.
  *
  * A row says how an option is called, what its value is, where it goes and its range; popt splits
- * the command line and prints the help, options.c checks the values. Every complaint names the
+ * the command line, options.c checks the values, help.c prints the help. Every complaint names the
  * option, the value and what was expected. */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
@@ -75,6 +75,17 @@ void cli_settings_free(cli_settings *settings);
  * plan_options.def, planner_options.def and common_options.def: included in a table, they fill the settings `s`. */
 
 enum { CLI_PARSED = -1 };
+
+static inline bool cli_takes_value(const cli_option *o)
+{
+    return o->kind != CLI_FLAG && o->value;
+}
+
+/* After this, cli_parse gives its table to `visit` instead of reading a command line, and returns
+ * CLI_DONE: how help.c comes to the tables. NULL: as before. */
+typedef void cli_table_visit(void *user, const char *command, const char *usage,
+                             const cli_option *table);
+void cli_options_visit(cli_table_visit *visit, void *user);
 
 /* Reads the command line into the table's targets. argv[0] is the command; `usage` is its line of
  * help; `file` takes one argument that is no option (NULL: there is none). CLI_PARSED, or the exit

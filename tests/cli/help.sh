@@ -14,7 +14,8 @@ Runs tensor programs inside a byte budget and tells beforehand what they need.
   tokenize   the token ids of a text
   info       what a model file holds
 
-`neap COMMAND --help` lists the options of a command; `neap --version` tells the version.
+`neap help COMMAND` lists the options of a command; `neap --version` tells the version.
+`neap help --man` writes the manual page, `neap help --completion bash` completions.
 Exit status: 0 done, 1 the work failed, 2 the command line is wrong, 130 interrupted.
 END
 for word in --help -h help; do
@@ -26,6 +27,10 @@ must 2 && same_files "neap alone" "$work/err" "$work/help"
 
 must 0 --version
 grep -Eqx 'neap [0-9]+\.[0-9]+\.[0-9]+' "$work/out" || fault "--version: $(cat "$work/out")"
+grep -Eqx 'build: .+, (gnu|clang) [0-9.]+' "$work/out" || fault "--version: no build in $(cat "$work/out")"
+grep -Eqx 'kernels: base.*; in use: (base|avx2|avx512)' "$work/out" || fault "--version: $(cat "$work/out")"
+NEAP_ISA=base must 0 --version
+grep -q 'in use: base$' "$work/out" || fault "--version with NEAP_ISA=base: $(cat "$work/out")"
 
 # Every option of the contract is in its command's help.
 options() {
@@ -57,6 +62,22 @@ session="-m -p --ids --logits --weights --kv-type --ignore-eos -n -c --temp --to
     options "plan run" $common $run $look --shape
     options "plan --graph FILE.json" --json --in-place --help
 }
+
+# The other way to ask, what it refuses, and lines that fit a terminal of 80 columns.
+commands="generate run transcribe bench tokenize info"
+for command in $commands "plan generate" "plan run" "plan transcribe"; do
+    # shellcheck disable=SC2086
+    { must 0 $command --help; cp "$work/out" "$work/help"; must 0 help $command; }
+    same_files "help $command" "$work/out" "$work/help"
+    long=$(grep -E '.{81}' "$work/help") && fault "$command --help has a long line: $long"
+done
+must 2 help nothing && grep -q 'nothing: no such command' "$work/err" || fault "help nothing"
+must 2 help plan nothing
+must 2 help generate run
+must 2 help --man generate
+must 2 help --completion
+must 2 help --completion zsh
+
 must 0 plan --help
 grep -qx 'Commands: generate run transcribe' "$work/out" || fault "plan --help"
 finish
