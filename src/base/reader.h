@@ -15,6 +15,11 @@ typedef struct np_bytes { /* a run of bytes inside the file; not terminated */
     uint64_t n;
 } np_bytes;
 
+static inline bool np_bytes_equal(np_bytes b, const char *text)
+{
+    return b.n == strlen(text) && memcmp(b.p, text, b.n) == 0;
+}
+
 static inline np_reader np_reader_over(const void *data, uint64_t bytes)
 {
     return (np_reader){data, data, (const uint8_t *)data + bytes};

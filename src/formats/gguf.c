@@ -368,22 +368,16 @@ static neap_status check_alignment(parse *p, const np_gguf_value *v)
     return NEAP_OK;
 }
 
-static bool bytes_equal(np_bytes b, const char *text, size_t n)
-{
-    return b.n == n && memcmp(b.p, text, n) == 0;
-}
-
 /* Walks all entries: checks them and, where there are tables, fills those. */
 static neap_status walk(parse *p, uint64_t n_values, uint64_t n_tensors, np_gguf_value *values,
                         np_gguf_tensor *tensors)
 {
-    static const char alignment[] = "general.alignment";
     neap_status s;
     for (uint64_t i = 0; i < n_values; i++) {
         np_gguf_value one, *v = values ? values + i : &one;
         if ((s = take_value(p, i, v)) != NEAP_OK)
             return s;
-        if (bytes_equal(v->key, alignment, sizeof alignment - 1) &&
+        if (np_bytes_equal(v->key, "general.alignment") &&
             (s = check_alignment(p, v)) != NEAP_OK)
             return s;
     }
@@ -661,6 +655,16 @@ neap_status np_gguf_bool(const np_gguf *g, const char *key, np_gguf_need need, b
         return wrong_type(g, v, "bool");
     *out = *v->data.p != 0;
     return NEAP_OK;
+}
+
+bool np_gguf_number(const np_gguf_value *v, double *out)
+{
+    if (v->is_array || (!is_integer(v->type) && v->type != NP_GGUF_BOOL && v->type != NP_GGUF_F32 &&
+                        v->type != NP_GGUF_F64))
+        return false;
+    const bool real = v->type == NP_GGUF_F32 || v->type == NP_GGUF_F64;
+    *out = real ? float_of(v->type, v->data.p) : (double)integer_of(v->type, v->data.p);
+    return true;
 }
 
 neap_status np_gguf_string(const np_gguf *g, const char *key, np_gguf_need need, np_bytes *out)

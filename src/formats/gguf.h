@@ -78,6 +78,8 @@ neap_status np_gguf_u32(const np_gguf *g, const char *key, np_gguf_need need, ui
 /* f32 or f64; must be finite as f32. */
 neap_status np_gguf_f32(const np_gguf *g, const char *key, np_gguf_need need, float *out);
 neap_status np_gguf_bool(const np_gguf *g, const char *key, np_gguf_need need, bool *out);
+/* An integer, float or bool; false for anything else. */
+bool np_gguf_number(const np_gguf_value *v, double *out);
 neap_status np_gguf_string(const np_gguf *g, const char *key, np_gguf_need need, np_bytes *out);
 /* An array of exactly `type`. Its elements: np_gguf_element_i64/_f32, or np_gguf_strings. */
 neap_status np_gguf_array(const np_gguf *g, const char *key, np_gguf_type type, np_gguf_need need,

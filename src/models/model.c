@@ -30,7 +30,7 @@ static neap_status find_arch(neap_model *m)
     if (status != NEAP_OK)
         return status;
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
-        if (strlen(archs[i]->name) == name.n && memcmp(archs[i]->name, name.p, name.n) == 0) {
+        if (np_bytes_equal(name, archs[i]->name)) {
             m->arch = archs[i];
             return NEAP_OK;
         }
@@ -53,7 +53,11 @@ neap_status neap_model_open(neap_context *ctx, const char *path, neap_model **ou
     if (status == NEAP_OK)
         status = np_gguf_parse(ctx, m->map.data, m->map.bytes, path, &m->gguf);
     if (status == NEAP_OK)
+        status = np_model_check_kind(m);
+    if (status == NEAP_OK)
         status = find_arch(m);
+    if (status == NEAP_OK)
+        status = np_model_check_keys(m);
     if (status == NEAP_OK) {
         size_t bytes = m->gguf->n_tensors * sizeof *m->weights;
         m->weights = np_calloc(ctx, NEAP_MEM_HOST, bytes);
@@ -65,6 +69,8 @@ neap_status neap_model_open(neap_context *ctx, const char *path, neap_model **ou
         status = m->arch->open(m);
         neap_scope_pop(ctx);
     }
+    if (status == NEAP_OK)
+        status = np_model_check_tensors(m);
     if (status == NEAP_OK)
         status = np_model_read_tokenizer(m);
     if (status != NEAP_OK) {
@@ -84,6 +90,7 @@ void neap_model_free(neap_model *m)
             neap_release(m->weights[i]);
         np_free(m->ctx, NEAP_MEM_HOST, m->weights, m->gguf->n_tensors * sizeof *m->weights);
     }
+    neap_release(m->rope_divisors);
     np_free_pages(m->ctx, NEAP_MEM_WEIGHTS, m->pack, m->pack_bytes);
     neap_tokenizer_free(m->tokenizer);
     np_gguf_free(m->gguf);

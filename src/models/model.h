@@ -6,6 +6,7 @@
 #include "array/array.h"
 #include "base/file_map.h"
 #include "formats/gguf.h"
+#include "models/known.h"
 #include "neap/model.h"
 
 typedef struct np_arch np_arch;
@@ -13,6 +14,7 @@ typedef struct np_arch np_arch;
 typedef struct np_sizes {
     int64_t context_length, layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary, rotary;
     float rope_base, rope_scale, norm_eps;
+    float attention_scale; /* of the scores; 0: 1 / sqrt(head_dim) */
 } np_sizes;
 
 struct neap_model {
@@ -23,6 +25,7 @@ struct neap_model {
     const np_arch *arch;
     np_sizes sizes;
     neap_array **weights; /* by tensor of the file; retained; NULL: not used by the architecture */
+    neap_array *rope_divisors; /* f32 [rotary/2] in place of the base's powers; may be NULL */
     bool packed;          /* the products' weights are meant for the packed layout */
     bool leave_q8_0;      /* but those of this type, where it does not pay */
     bool loaded;          /* and are in it */
@@ -54,6 +57,7 @@ typedef struct np_forward {
 
 struct np_arch {
     const char *name;
+    const np_known *known; /* what its files may say */
     /* Reads the sizes and checks that every tensor is there with its shape. */
     neap_status (*open)(neap_model *model);
     /* Hidden vector of the last token [1, hidden], before the final norm. */

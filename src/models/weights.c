@@ -25,9 +25,26 @@ bool np_model_has(const neap_model *m, const char *format, ...)
     return t != NULL;
 }
 
-static bool usable(const np_gguf_tensor *t)
+static bool fits(const np_gguf_tensor *t, int rank, const int64_t *shape)
 {
-    return np_is_float(t->dtype) || np_is_quantised(t->dtype);
+    return t->n_dims == rank && memcmp(t->shape, shape, (size_t)rank * sizeof *shape) == 0 &&
+           (rank == 1 ? t->dtype == NEAP_F32 : np_is_float(t->dtype) || np_is_quantised(t->dtype));
+}
+
+/* What the tensor is and what is needed: a vector of f32; a matrix of floats, quantised or not. */
+static neap_status refuse_shape(const neap_model *m, const np_gguf_tensor *t, const char *name,
+                                int rank, const int64_t *shape)
+{
+    neap_array got = {.dtype = t->dtype, .rank = (uint8_t)t->n_dims},
+               want = {.dtype = NEAP_F32, .rank = (uint8_t)rank};
+    memcpy(got.shape, t->shape, (size_t)t->n_dims * sizeof t->shape[0]);
+    memcpy(want.shape, shape, (size_t)rank * sizeof *shape);
+    char a[NP_SHAPE_TEXT], b[NP_SHAPE_TEXT];
+    np_shape_text(&got, a);
+    np_shape_text(&want, b);
+    return np_fail(m->ctx, NEAP_EFORMAT, "%s: tensor %s is %s, the model needs %s%s",
+                   m->gguf->name, name, a, b + (rank == 1 ? 0 : strlen("f32 ")),
+                   rank == 1 ? "" : " of floats or quantised");
 }
 
 neap_status np_model_expect(neap_model *m, int64_t rows, int64_t columns, const char *format, ...)
@@ -41,15 +58,8 @@ neap_status np_model_expect(neap_model *m, int64_t rows, int64_t columns, const 
         return np_fail(m->ctx, NEAP_EFORMAT, "%s: tensor %s is missing", m->gguf->name, name);
     int rank = columns ? 2 : 1;
     int64_t shape[2] = {rows, columns};
-    neap_array want = {.dtype = t->dtype, .rank = (uint8_t)rank}, got = want;
-    memcpy(want.shape, shape, sizeof shape);
-    got.rank = (uint8_t)t->n_dims;
-    memcpy(got.shape, t->shape, (size_t)t->n_dims * sizeof t->shape[0]);
-    char a[NP_SHAPE_TEXT], b[NP_SHAPE_TEXT];
-    if (!np_same_shape(&want, &got) || !usable(t) || (rank == 1 && t->dtype != NEAP_F32))
-        return np_fail(m->ctx, NEAP_EFORMAT, "%s: tensor %s is %s, the model needs %s%s",
-                       m->gguf->name, name, np_shape_text(&got, a), np_shape_text(&want, b),
-                       rank == 1 ? " as f32" : "");
+    if (!fits(t, rank, shape))
+        return refuse_shape(m, t, name, rank, shape);
     neap_array *w = neap_array_over(t->dtype, rank, shape, t->data, NULL, NULL);
     neap_array_set_name(w, name);
     m->weights[t - m->gguf->tensors] = neap_retain(w);
