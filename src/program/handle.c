@@ -1,4 +1,5 @@
 /* handle.c - loading a method, executing it on the caller's memory, sessions, counters. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/versioned.h"
@@ -31,6 +32,30 @@ static neap_status check_call(neap_handle *h, const np_pte_instruction *in, cons
     return NEAP_OK;
 }
 
+/* All operators that do not run, in one text. */
+static neap_status check_operators(const neap_handle *h)
+{
+    const np_pte_method *m = h->method;
+    char text[400] = "";
+    size_t n = 0, more = 0;
+    for (uint32_t i = 0; i < m->n_operators; i++) {
+        const np_pte_operator *op = &m->operators[i];
+        const char *why = np_portable_refusal(np_portable_find(op));
+        if (!why)
+            continue;
+        if (n + strlen(op->name) + strlen(op->overload) + strlen(why) + 32 < sizeof text)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%s%s%s (%s)", n ? ", " : "", op->name,
+                                  *op->overload ? "." : "", op->overload, why);
+        else
+            more++;
+    }
+    if (more && n)
+        snprintf(text + n, sizeof text - n, " and %zu more", more);
+    return n || more ? np_fail(h->ctx, NEAP_EUNSUPPORTED, "operators outside the delegates that do "
+                               "not run here: %s", n ? text : "their names are too long")
+                     : NEAP_OK;
+}
+
 static neap_status check_instructions(neap_handle *h)
 {
     const np_pte_method *m = h->method;
@@ -42,10 +67,7 @@ static neap_status check_instructions(neap_handle *h)
                 status = check_call(h, in, h->delegates[in->index]);
             if (in->kind != NP_PTE_KERNEL_CALL)
                 continue;
-            const np_pte_operator *op = &m->operators[in->index];
-            if (!np_portable_find(op))
-                status = np_fail(h->ctx, NEAP_EUNSUPPORTED, "operator %s%s%s outside the delegate",
-                                 op->name, *op->overload ? "." : "", op->overload);
+            status = np_portable_check(np_portable_find(&m->operators[in->index]), h, in);
         }
     }
     return status;
@@ -84,8 +106,12 @@ static neap_status load_delegates(neap_handle *h)
             return np_fail(h->ctx, NEAP_EINVAL, "option skip_mutable_buffer_init: true, but the init "
                            "chain of delegate %u uses mutable buffers", i);
     }
-    neap_status status = check_instructions(h);
-    return status == NEAP_OK ? np_method_state_find(h) : status;
+    neap_status status = check_operators(h);
+    if (status == NEAP_OK)
+        status = check_instructions(h);
+    if (status == NEAP_OK)
+        status = np_method_state_find(h);
+    return status == NEAP_OK ? np_method_lives(h) : status;
 }
 
 static neap_status load(neap_handle *h, const neap_handle_options *o)
@@ -160,6 +186,7 @@ static void release_values(neap_handle *h)
         neap_release(h->values[i].array);
         h->values[i] = (np_method_value){0};
     }
+    h->n_open = 0;
 }
 
 void neap_handle_close(neap_handle *h)

@@ -23,6 +23,7 @@ typedef struct np_run_options {
 typedef struct np_method_value {
     neap_value_kind kind;
     neap_array *array; /* tensors: retained; of an input: NULL, see `at` */
+    bool open;         /* the array is what an operator will give, not evaluated yet */
     np_argument at;
     double real;      /* DOUBLE */
     const char *text; /* STRING that is an input */
@@ -37,6 +38,8 @@ struct neap_handle {
     np_delegate **delegates; /* as many as the method has */
     np_method_value *values; /* as many as the method has */
     bool *is_state;          /* [values]: see method_state.c */
+    uint32_t *last_use;      /* [values]: the instruction after which nobody reads it */
+    uint32_t n_open;         /* values that are open */
     neap_array ***kept;      /* [session][values]: what states hold between calls; retained */
     size_t n_kept, kept_capacity;
     int session; /* in use; -1: none */
@@ -59,14 +62,25 @@ void np_draw_key(const neap_handle *h, uint32_t i, uint32_t key[2]);
 
 /* A dry run when `report` is set. */
 neap_status np_method_run(neap_handle *h, np_dry_run *report);
-/* An operator outside the delegates; NEAP_EUNSUPPORTED names it. `known` asks only. */
+/* Operators outside the delegates, see portable.h; NULL: unknown. */
 typedef struct np_portable np_portable;
 const np_portable *np_portable_find(const np_pte_operator *op);
+/* Why it does not run; NULL: it does. */
+const char *np_portable_refusal(const np_portable *p);
+/* At load: the call fits the operator. */
+neap_status np_portable_check(const np_portable *p, const neap_handle *h,
+                              const np_pte_instruction *in);
+/* Its results are open. */
 neap_status np_portable_run(const np_portable *p, neap_handle *h, const np_pte_instruction *call,
                             np_dry_run *report);
-
 /* Does it write its first argument, which is the method's own state? NULL: false. */
 bool np_portable_writes_first(const np_portable *p);
+
+/* Evaluates what is open. */
+neap_status np_method_settle(neap_handle *h, np_dry_run *report);
+/* When values may be let go; after what instruction of the method's. */
+neap_status np_method_lives(neap_handle *h);
+void np_method_let_go(neap_handle *h, const np_pte_instruction *in, uint32_t at);
 
 /* ---- plans within a limit ----------------------------------------------------------------------------- */
 
@@ -88,14 +102,14 @@ neap_status np_refuse_limit(neap_context *ctx, uint64_t least, uint64_t limit,
 neap_status np_method_state_find(neap_handle *h);
 /* Sets the value to what the session's state holds. */
 bool np_method_state_set(neap_handle *h, uint32_t value);
-/* What it holds from now on. */
-void np_method_state_pretend(neap_handle *h, uint32_t value, np_dry_run *report);
-bool np_method_state_keep(neap_handle *h, uint32_t value, neap_array *a);
+/* The value, which was `before`, is what it holds from now on. */
+neap_status np_method_state_take(neap_handle *h, uint32_t value, const neap_array *before,
+                                 np_dry_run *report);
 void np_method_state_drop(neap_handle *h, int session);
 void np_method_state_free(neap_handle *h);
 /* Bytes that the program, or data beside it, has for a tensor of the method; false: none. */
 bool np_method_data(const neap_handle *h, uint32_t value, np_bytes *out);
-/* The value becomes this array, which has bytes, or would have in a dry run. */
+/* The value becomes this array. */
 void np_method_value_set(np_method_value *v, neap_array *a);
 
 /* Reads the caller's options; NEAP_EINVAL names key, value and range. */

@@ -17,7 +17,7 @@ static neap_status call_delegate(neap_handle *h, const np_pte_instruction *in, n
 {
     np_delegate *d = h->delegates[in->index];
     const np_mlx_graph *g = d->graph;
-    neap_status status = NEAP_OK;
+    neap_status status = np_method_settle(h, report);
     for (uint32_t i = 0; status == NEAP_OK && i < g->n_input_slots; i++) {
         const np_method_value *v = &h->values[in->args[i]];
         const bool integer = v->kind == NEAP_VALUE_INT || v->kind == NEAP_VALUE_BOOL;
@@ -74,15 +74,19 @@ static neap_status run_instruction(neap_handle *h, const np_pte_instruction *in,
         to = &h->values[in->to];
         neap_retain(from->array);
         neap_release(to->array);
+        h->n_open += from->open - to->open;
         *to = *from;
         return NEAP_OK;
     case NP_PTE_JUMP_FALSE:
-        status = is_true(h, in->index, &on);
+        status = np_method_settle(h, report);
+        if (status == NEAP_OK)
+            status = is_true(h, in->index, &on);
         if (status == NEAP_OK && !on)
             *next = in->to;
         return status;
     default: /* FREE */
         neap_release(h->values[in->index].array);
+        h->n_open -= h->values[in->index].open;
         h->values[in->index] = (np_method_value){0};
         return NEAP_OK;
     }
@@ -91,6 +95,7 @@ static neap_status run_instruction(neap_handle *h, const np_pte_instruction *in,
 neap_status np_method_run(neap_handle *h, np_dry_run *report)
 {
     int64_t left = MOST_WORK;
+    uint32_t first = 0; /* of the chain's instructions */
     for (uint32_t c = 0; c < h->method->n_chains; c++) {
         const np_pte_chain *chain = &h->method->chains[c];
         for (uint32_t i = 0; i < chain->n;) {
@@ -105,8 +110,10 @@ neap_status np_method_run(neap_handle *h, np_dry_run *report)
             neap_status status = run_instruction(h, in, &next, report);
             if (status != NEAP_OK)
                 return status;
+            np_method_let_go(h, in, first + i);
             i = next;
         }
+        first += chain->n;
     }
-    return NEAP_OK;
+    return np_method_settle(h, report);
 }

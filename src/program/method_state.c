@@ -98,23 +98,22 @@ bool np_method_state_set(neap_handle *h, uint32_t value)
     return true;
 }
 
-bool np_method_state_keep(neap_handle *h, uint32_t value, neap_array *a)
-{
-    neap_array **kept = states(h);
-    if (!kept)
-        return false;
-    neap_retain(a);
-    neap_release(kept[value]);
-    kept[value] = a;
-    return true;
-}
-
 /* In a dry run the old one stays, and is counted as gone. */
-void np_method_state_pretend(neap_handle *h, uint32_t value, np_dry_run *report)
+neap_status np_method_state_take(neap_handle *h, uint32_t value, const neap_array *before,
+                                 np_dry_run *report)
 {
-    neap_array **kept = states(h), *old = kept ? kept[value] : NULL;
-    if (old && h->values[value].array == old)
-        np_dry_drop(report, h->ctx, old->buffer);
+    neap_status status = np_method_settle(h, report);
+    neap_array **kept = status == NEAP_OK ? states(h) : NULL, *old = kept ? kept[value] : NULL;
+    if (!kept)
+        return h->ctx->status;
+    if (report) {
+        if (old && old == before)
+            np_dry_drop(report, h->ctx, old->buffer);
+        return NEAP_OK;
+    }
+    kept[value] = neap_retain(h->values[value].array);
+    neap_release(old);
+    return NEAP_OK;
 }
 
 void np_method_state_drop(neap_handle *h, int session)
@@ -134,4 +133,5 @@ void np_method_state_free(neap_handle *h)
         np_method_state_drop(h, (int)s);
     np_free(h->ctx, NEAP_MEM_GRAPH, h->kept, h->kept_capacity * sizeof *h->kept);
     np_free(h->ctx, NEAP_MEM_GRAPH, h->is_state, h->method->n_values * sizeof *h->is_state);
+    np_free(h->ctx, NEAP_MEM_GRAPH, h->last_use, h->method->n_values * sizeof *h->last_use);
 }

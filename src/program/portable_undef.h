@@ -1,0 +1,7 @@
+#undef OP
+#undef LIST
+#undef INTO
+#undef NUMBER
+#undef UNARY
+#undef BINARY
+#undef REFUSED
