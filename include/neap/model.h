@@ -28,6 +28,11 @@ typedef struct neap_model neap_model;
 /* Opens a GGUF file. NEAP_EIO, NEAP_EFORMAT (names file, key or tensor), NEAP_EUNSUPPORTED (an
  * architecture, tensor type or tokenizer that Neap does not know), NEAP_ENOMEM. */
 NEAP_API neap_status neap_model_open(neap_context *ctx, const char *path, neap_model **out);
+/* Opens any GGUF file, for neap_model_describe, _tensor, _tokenizer and _chat_template: any architecture,
+ * any tensor type, a part of a split file. What neap_model_open would refuse is told in the info's
+ * `refusal`, and by neap_session_new; the tokenizer may be NULL then. NEAP_EIO, NEAP_EFORMAT (not even
+ * the header can be read), NEAP_ENOMEM. */
+NEAP_API neap_status neap_model_inspect(neap_context *ctx, const char *path, neap_model **out);
 /* Sessions of the model must be gone. */
 NEAP_API void neap_model_free(neap_model *model);
 
@@ -39,7 +44,8 @@ typedef struct neap_model_info {
     uint64_t parameters, tensor_bytes, file_bytes;
     int64_t tensors;
     float rope_base, norm_eps;
-    bool tied_output; /* the output matrix is the token embedding */
+    bool tied_output;  /* the output matrix is the token embedding */
+    char refusal[320]; /* of an inspected file: why it cannot be run; "" if it can */
 } neap_model_info;
 #define NEAP_MODEL_INFO_INIT NEAP_INIT(neap_model_info)
 NEAP_API void neap_model_describe(const neap_model *model, neap_model_info *info);
@@ -48,10 +54,11 @@ typedef struct neap_tensor_info {
     size_t size;
     const char *name; /* `name_length` bytes in the mapped file, not terminated */
     size_t name_length;
-    neap_dtype dtype;
+    neap_dtype dtype; /* NEAP_DTYPE_SPAN if the file's type has none here */
     int rank;
     int64_t shape[4]; /* row-major: outermost first */
-    uint64_t bytes;
+    uint64_t bytes;   /* 0 if nothing is known of the type */
+    char type[16];    /* "q4_k", "iq4_nl", or "type 99" */
 } neap_tensor_info;
 #define NEAP_TENSOR_INFO_INIT NEAP_INIT(neap_tensor_info)
 NEAP_API neap_status neap_model_tensor(const neap_model *model, int64_t index,

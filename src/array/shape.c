@@ -93,7 +93,9 @@ bool np_is_integer(neap_dtype dtype)
 
 const char *np_shape_text(const neap_array *a, char out[NP_SHAPE_TEXT])
 {
-    size_t n = (size_t)snprintf(out, NP_SHAPE_TEXT, "%s [", neap_dtype_describe(a->dtype)->name);
+    const char *name = neap_dtype_describe(a->dtype)->name;
+    size_t n = name ? (size_t)snprintf(out, NP_SHAPE_TEXT, "%s [", name)
+                    : (size_t)snprintf(out, NP_SHAPE_TEXT, "dtype %d [", a->dtype);
     for (int i = 0; i < a->rank && n < NP_SHAPE_TEXT - 24; i++)
         n += (size_t)snprintf(out + n, NP_SHAPE_TEXT - n, "%s%lld", i ? ", " : "",
                               (long long)a->shape[i]);

@@ -21,21 +21,38 @@ static int parse(cli_settings *s, int argc, char **argv)
 
 /* ---- tensors ------------------------------------------------------------------------------ */
 
+/* Of each type: how many tensors, how many bytes. A file may name more types than there are; the last
+ * place takes all that are left. */
 typedef struct type_sums {
-    int64_t tensors[NEAP_DTYPE_SPAN];
-    uint64_t bytes[NEAP_DTYPE_SPAN];
+    struct {
+        char name[16];
+        int64_t tensors;
+        uint64_t bytes;
+    } of[48];
+    int n;
 } type_sums;
+
+static void add_to_sums(type_sums *sums, const neap_tensor_info *t)
+{
+    enum { PLACES = sizeof sums->of / sizeof sums->of[0] };
+    int i = 0;
+    while (i < sums->n && i < PLACES - 1 && strcmp(sums->of[i].name, t->type) != 0)
+        i++;
+    if (i == sums->n) {
+        snprintf(sums->of[i].name, sizeof sums->of[i].name, "%s", i < PLACES - 1 ? t->type : "other");
+        sums->n++;
+    }
+    sums->of[i].tensors++;
+    sums->of[i].bytes += t->bytes;
+}
 
 static type_sums sum_types(const cli_task *t)
 {
-    type_sums sums = {0};
+    type_sums sums = {.n = 0};
     for (int64_t i = 0; i < t->info.tensors; i++) {
         neap_tensor_info tensor = NEAP_TENSOR_INFO_INIT;
-        if (neap_model_tensor(t->model, i, &tensor) != NEAP_OK ||
-            (unsigned)tensor.dtype >= NEAP_DTYPE_SPAN)
-            continue;
-        sums.tensors[tensor.dtype]++;
-        sums.bytes[tensor.dtype] += tensor.bytes;
+        if (neap_model_tensor(t->model, i, &tensor) == NEAP_OK)
+            add_to_sums(&sums, &tensor);
     }
     return sums;
 }
@@ -47,12 +64,11 @@ static json_t *tensors_json(const cli_task *t)
         neap_tensor_info tensor = NEAP_TENSOR_INFO_INIT;
         if (neap_model_tensor(t->model, i, &tensor) != NEAP_OK)
             continue;
-        const char *dtype = neap_dtype_describe(tensor.dtype)->name;
         json_t *object = json_object(), *shape = json_array();
         for (int d = 0; d < tensor.rank; d++)
             json_array_append_new(shape, json_integer(tensor.shape[d]));
         json_object_set_new(object, "name", cli_json_text(tensor.name, tensor.name_length));
-        json_object_set_new(object, "dtype", json_string(dtype ? dtype : ""));
+        json_object_set_new(object, "dtype", json_string(tensor.type));
         json_object_set_new(object, "shape", shape);
         json_object_set_new(object, "bytes", json_integer((json_int_t)tensor.bytes));
         json_array_append_new(list, object);
@@ -66,8 +82,7 @@ static void print_tensors(const cli_task *t)
         neap_tensor_info tensor = NEAP_TENSOR_INFO_INIT;
         if (neap_model_tensor(t->model, i, &tensor) != NEAP_OK)
             continue;
-        const char *dtype = neap_dtype_describe(tensor.dtype)->name;
-        printf("  %-6s %12" PRIu64 " bytes  ", dtype ? dtype : "", tensor.bytes);
+        printf("  %-6s %12" PRIu64 " bytes  ", tensor.type, tensor.bytes);
         cli_print_clean(stdout, tensor.name, tensor.name_length);
         printf(" [");
         for (int d = 0; d < tensor.rank; d++)
@@ -82,13 +97,11 @@ static json_t *types_json(const cli_task *t)
 {
     const type_sums sums = sum_types(t);
     json_t *types = json_object();
-    for (int i = 0; i < NEAP_DTYPE_SPAN; i++) {
-        if (!sums.tensors[i])
-            continue;
+    for (int i = 0; i < sums.n; i++) {
         json_t *object = json_object();
-        json_object_set_new(object, "tensors", json_integer(sums.tensors[i]));
-        json_object_set_new(object, "bytes", json_integer((json_int_t)sums.bytes[i]));
-        json_object_set_new(types, neap_dtype_describe((neap_dtype)i)->name, object);
+        json_object_set_new(object, "tensors", json_integer(sums.of[i].tensors));
+        json_object_set_new(object, "bytes", json_integer((json_int_t)sums.of[i].bytes));
+        json_object_set_new(types, sums.of[i].name, object);
     }
     return types;
 }
@@ -125,6 +138,8 @@ static json_t *info_json(const cli_task *t)
     json_object_set_new(object, "norm_eps", json_real((double)i->norm_eps));
     json_object_set_new(object, "tied_output", json_boolean(i->tied_output));
     json_object_set_new(object, "chat_template", json_boolean(template_length > 0));
+    if (i->refusal[0])
+        json_object_set_new(object, "refusal", cli_json_text(i->refusal, strlen(i->refusal)));
     json_object_set_new(object, "types", types_json(t));
     json_object_set_new(object, "tensors", tensors_json(t));
     return object;
@@ -140,21 +155,31 @@ static void print_info(const cli_task *t)
     cli_print_clean(stdout, i->name, strlen(i->name));
     printf("\narchitecture  ");
     cli_print_clean(stdout, i->architecture, strlen(i->architecture));
-    printf(", %" PRId64 " layers, hidden %" PRId64 ", ffn %" PRId64 "\n", i->layers, i->hidden,
-           i->ffn);
-    printf("attention     %" PRId64 " heads over %" PRId64 " of dimension %" PRId64
-           ", rope base %g\n",
-           i->heads, i->kv_heads, i->head_dim, (double)i->rope_base);
-    printf("context       %" PRId64 " positions\n", i->context_length);
-    printf("vocabulary    %" PRId64 " tokens%s\n", i->vocabulary,
-           template_length ? ", with a chat template" : "");
+    if (i->layers)
+        printf(", %" PRId64 " layers, hidden %" PRId64 ", ffn %" PRId64, i->layers, i->hidden, i->ffn);
+    putchar('\n');
+    if (i->heads)
+        printf("attention     %" PRId64 " heads over %" PRId64 " of dimension %" PRId64, i->heads,
+               i->kv_heads, i->head_dim);
+    if (i->heads && i->rope_base > 0)
+        printf(", rope base %g", (double)i->rope_base);
+    if (i->heads)
+        putchar('\n');
+    if (i->context_length)
+        printf("context       %" PRId64 " positions\n", i->context_length);
+    if (i->vocabulary)
+        printf("vocabulary    %" PRId64 " tokens%s\n", i->vocabulary,
+               template_length ? ", with a chat template" : "");
     printf("parameters    %" PRIu64 " in %" PRId64 " tensors, %s%s\n", i->parameters, i->tensors,
            cli_mib(i->tensor_bytes).text, i->tied_output ? ", output tied to the embedding" : "");
-    for (int type = 0; type < NEAP_DTYPE_SPAN; type++)
-        if (sums.tensors[type])
-            printf("  %-6s %12" PRIu64 " bytes in %" PRId64 " tensors\n",
-                   neap_dtype_describe((neap_dtype)type)->name, sums.bytes[type],
-                   sums.tensors[type]);
+    for (int type = 0; type < sums.n; type++)
+        printf("  %-6s %12" PRIu64 " bytes in %" PRId64 " tensors\n", sums.of[type].name,
+               sums.of[type].bytes, sums.of[type].tensors);
+    if (i->refusal[0]) {
+        printf("does not run  ");
+        cli_print_clean(stdout, i->refusal, strlen(i->refusal));
+        putchar('\n');
+    }
     if (t->settings->tensors) {
         puts("tensors");
         print_tensors(t);
@@ -169,7 +194,7 @@ int cmd_info(int argc, char **argv)
         status = cli_info_program(&settings);
     } else if (status == CLI_PARSED) {
         cli_task task;
-        status = cli_task_open(&task, &settings, settings.file, 1);
+        status = cli_task_inspect(&task, &settings, settings.file);
         if (status == CLI_DONE)
             status = cli_task_within_budget(&task);
         if (status == CLI_DONE && settings.json)

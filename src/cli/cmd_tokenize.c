@@ -60,7 +60,11 @@ static int open_task(cli_task *task, const cli_settings *s)
         return cli_task_open_tokenizer(task, s, s->tokenizer);
     if (is_json(s->model))
         return cli_task_open_tokenizer(task, s, s->model);
-    return cli_task_open(task, s, s->model, 1);
+    const int status = cli_task_inspect(task, s, s->model); /* the vocabulary of any GGUF file */
+    if (status == CLI_DONE && !neap_model_tokenizer(task->model) &&
+        neap_tokenizer_open(task->ctx, s->model, &task->tokenizer) != NEAP_OK)
+        return cli_context_failed(task->ctx);
+    return status;
 }
 
 int cmd_tokenize(int argc, char **argv)

@@ -33,17 +33,28 @@ static int open_context(cli_task *task, const cli_settings *settings, const char
     return status == CLI_DONE ? cli_planner_use(settings, NULL, task->ctx) : status;
 }
 
-int cli_task_open(cli_task *task, const cli_settings *settings, const char *path, int64_t threads)
+static int open_model(cli_task *task, const cli_settings *settings, const char *path, int64_t threads,
+                      neap_status (*open)(neap_context *, const char *, neap_model **))
 {
     const int status = open_context(task, settings, path, threads);
     if (status != CLI_DONE)
         return status;
-    if (neap_model_open(task->ctx, path, &task->model) != NEAP_OK) {
+    if (open(task->ctx, path, &task->model) != NEAP_OK) {
         task->model = NULL;
         return cli_context_failed(task->ctx);
     }
     neap_model_describe(task->model, &task->info);
     return CLI_DONE;
+}
+
+int cli_task_open(cli_task *task, const cli_settings *settings, const char *path, int64_t threads)
+{
+    return open_model(task, settings, path, threads, neap_model_open);
+}
+
+int cli_task_inspect(cli_task *task, const cli_settings *settings, const char *path)
+{
+    return open_model(task, settings, path, 1, neap_model_inspect);
 }
 
 int cli_within_budget(neap_context *ctx, uint64_t limit, const char *what)

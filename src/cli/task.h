@@ -31,6 +31,8 @@ typedef struct cli_task {
 
 /* A context without a limit (the session sets it) and the model. `threads` 0: every processor. */
 int cli_task_open(cli_task *task, const cli_settings *settings, const char *path, int64_t threads);
+/* The same with any GGUF file, only to be looked at. */
+int cli_task_inspect(cli_task *task, const cli_settings *settings, const char *path);
 /* A context and the tokenizer of a tokenizer.json or a GGUF file, without the model. */
 int cli_task_open_tokenizer(cli_task *task, const cli_settings *settings, const char *path);
 /* The one opened for itself, else the model's. */

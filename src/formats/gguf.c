@@ -51,32 +51,38 @@ const char *np_gguf_type_name(np_gguf_type type)
     return (unsigned)type < NP_GGUF_TYPES ? value_types[type].name : "unknown";
 }
 
-/* Tensor types by their number in the file. Those without a dtype are known but have no kernels
- * here; numbers that are not listed were withdrawn or are newer than this table. */
+/* Tensor types by their number in the file, with the elements and bytes of a block. Those without a
+ * dtype are known by name; numbers that are not listed were withdrawn or are newer than this table. */
+enum { NONE = NP_GGUF_NO_DTYPE };
 static const struct {
     const char *name;
-    bool supported;
-    neap_dtype dtype;
+    int dtype, elements, bytes;
 } tensor_types[] = {
-    [0] = {"F32", true, NEAP_F32},     [1] = {"F16", true, NEAP_F16},
-    [2] = {"Q4_0", true, NEAP_Q4_0},   [3] = {"Q4_1", true, NEAP_Q4_1},
-    [6] = {"Q5_0", true, NEAP_Q5_0},   [7] = {"Q5_1", true, NEAP_Q5_1},
-    [8] = {"Q8_0", true, NEAP_Q8_0},   [9] = {.name = "Q8_1"},
-    [10] = {"Q2_K", true, NEAP_Q2_K},  [11] = {"Q3_K", true, NEAP_Q3_K},
-    [12] = {"Q4_K", true, NEAP_Q4_K},  [13] = {"Q5_K", true, NEAP_Q5_K},
-    [14] = {"Q6_K", true, NEAP_Q6_K},  [15] = {.name = "Q8_K"},
-    [16] = {.name = "IQ2_XXS"},        [17] = {.name = "IQ2_XS"},
-    [18] = {.name = "IQ3_XXS"},        [19] = {.name = "IQ1_S"},
-    [20] = {.name = "IQ4_NL"},         [21] = {.name = "IQ3_S"},
-    [22] = {.name = "IQ2_S"},          [23] = {.name = "IQ4_XS"},
-    [24] = {"I8", true, NEAP_I8},      [25] = {"I16", true, NEAP_I16},
-    [26] = {"I32", true, NEAP_I32},    [27] = {"I64", true, NEAP_I64},
-    [28] = {.name = "F64"},            [29] = {.name = "IQ1_M"},
-    [30] = {"BF16", true, NEAP_BF16},  [34] = {.name = "TQ1_0"},
-    [35] = {.name = "TQ2_0"},          [39] = {.name = "MXFP4"},
-    [40] = {.name = "NVFP4"},
+    // clang-format off
+    [0] = {"F32", NEAP_F32, 1, 4}, [1] = {"F16", NEAP_F16, 1, 2},
+    [2] = {"Q4_0", NEAP_Q4_0, 32, 18}, [3] = {"Q4_1", NEAP_Q4_1, 32, 20},
+    [6] = {"Q5_0", NEAP_Q5_0, 32, 22}, [7] = {"Q5_1", NEAP_Q5_1, 32, 24},
+    [8] = {"Q8_0", NEAP_Q8_0, 32, 34}, [9] = {"Q8_1", NONE, 32, 36},
+    [10] = {"Q2_K", NEAP_Q2_K, 256, 84}, [11] = {"Q3_K", NEAP_Q3_K, 256, 110},
+    [12] = {"Q4_K", NEAP_Q4_K, 256, 144}, [13] = {"Q5_K", NEAP_Q5_K, 256, 176},
+    [14] = {"Q6_K", NEAP_Q6_K, 256, 210}, [15] = {"Q8_K", NONE, 256, 292},
+    [16] = {"IQ2_XXS", NONE, 256, 66}, [17] = {"IQ2_XS", NONE, 256, 74},
+    [18] = {"IQ3_XXS", NONE, 256, 98}, [19] = {"IQ1_S", NONE, 256, 50},
+    [20] = {"IQ4_NL", NONE, 32, 18}, [21] = {"IQ3_S", NONE, 256, 110},
+    [22] = {"IQ2_S", NONE, 256, 82}, [23] = {"IQ4_XS", NONE, 256, 136},
+    [24] = {"I8", NEAP_I8, 1, 1}, [25] = {"I16", NEAP_I16, 1, 2}, [26] = {"I32", NEAP_I32, 1, 4},
+    [27] = {"I64", NEAP_I64, 1, 8}, [28] = {"F64", NONE, 1, 8}, [29] = {"IQ1_M", NONE, 256, 56},
+    [30] = {"BF16", NEAP_BF16, 1, 2}, [34] = {"TQ1_0", NONE, 256, 54},
+    [35] = {"TQ2_0", NONE, 256, 66}, [39] = {"MXFP4", NONE, 32, 17},
+    [40] = {"NVFP4", NONE, 64, 36}, [41] = {"Q1_0", NONE, 128, 18},
+    // clang-format on
 };
 enum { TENSOR_TYPES = sizeof tensor_types / sizeof *tensor_types };
+
+const char *np_gguf_tensor_type(uint32_t type)
+{
+    return type < TENSOR_TYPES ? tensor_types[type].name : NULL;
+}
 
 /* ---- walking the header ------------------------------------------------------------------- */
 
@@ -192,29 +198,19 @@ static neap_status take_value(parse *p, uint64_t index, np_gguf_value *v)
                                   : take(p, what, value_types[type].bytes, &v->data);
 }
 
-static neap_status check_tensor_type(parse *p, const char *what, uint32_t type)
-{
-    if (type >= TENSOR_TYPES || !tensor_types[type].name)
-        return np_fail(p->ctx, NEAP_EFORMAT,
-                       "%s: %s: unknown type id %" PRIu32 " before offset %" PRIu64, p->name, what,
-                       type, np_reader_offset(&p->r));
-    if (!tensor_types[type].supported)
-        return np_fail(p->ctx, NEAP_EUNSUPPORTED, "%s: %s: unsupported type %s (id %" PRIu32 ")",
-                       p->name, what, tensor_types[type].name, type);
-    return NEAP_OK;
-}
-
-/* Shape and dtype are read: the tensor's size, in 64 bits with every overflow an error. */
+/* Shape and type are read: the tensor's size, in 64 bits with every overflow an error. Of a type that is
+ * not listed it is not known, and 0. */
 static neap_status measure_tensor(parse *p, const char *what, np_gguf_tensor *t)
 {
-    const neap_dtype_info *d = neap_dtype_describe(t->dtype);
-    const int64_t row = t->shape[t->n_dims - 1];
-    if (row % d->block_elements != 0)
+    const bool listed = np_gguf_tensor_type(t->type) != NULL;
+    const int64_t row = t->shape[t->n_dims - 1], block = listed ? tensor_types[t->type].elements : 1;
+    t->dtype = listed ? (neap_dtype)tensor_types[t->type].dtype : (neap_dtype)NONE;
+    if (row % block != 0)
         return np_fail(p->ctx, NEAP_EFORMAT,
-                       "%s: %s: rows of %" PRId64 " elements are no multiple of %s's block of %d",
-                       p->name, what, row, d->name, d->block_elements);
-    uint64_t n = (uint64_t)(row / d->block_elements);
-    bool fits = np_mul_size(n, (uint64_t)d->block_bytes, &n);
+                       "%s: %s: rows of %" PRId64 " elements are no multiple of %s's block of %" PRId64,
+                       p->name, what, row, tensor_types[t->type].name, block);
+    uint64_t n = (uint64_t)(row / block);
+    bool fits = np_mul_size(n, listed ? (uint64_t)tensor_types[t->type].bytes : 0, &n);
     uint64_t elements = 1;
     for (int i = 0; i < t->n_dims; i++) {
         if (i < t->n_dims - 1)
@@ -264,11 +260,8 @@ static neap_status take_tensor(parse *p, uint64_t index, np_gguf_tensor *t, uint
         return np_fail(p->ctx, NEAP_EFORMAT, "%s: %s: empty name before offset %" PRIu64, p->name,
                        what, np_reader_offset(&p->r));
     snprintf(what, sizeof what, "tensor '%s'", np_show(t->name).text);
-    uint32_t type;
-    if ((s = take_dims(p, what, t)) != NEAP_OK || (s = take_u32(p, what, &type)) != NEAP_OK ||
-        (s = check_tensor_type(p, what, type)) != NEAP_OK)
+    if ((s = take_dims(p, what, t)) != NEAP_OK || (s = take_u32(p, what, &t->type)) != NEAP_OK)
         return s;
-    t->dtype = tensor_types[type].dtype;
     if ((s = measure_tensor(p, what, t)) != NEAP_OK || (s = take_u64(p, what, offset)) != NEAP_OK)
         return s;
     if (*offset % p->alignment != 0)
@@ -532,6 +525,22 @@ neap_status np_gguf_parse(neap_context *ctx, const void *data, uint64_t bytes, c
         return s;
     }
     *out = g;
+    return NEAP_OK;
+}
+
+neap_status np_gguf_check_types(const np_gguf *g)
+{
+    for (uint32_t i = 0; i < g->n_tensors; i++) {
+        const np_gguf_tensor *t = g->tensors + i;
+        const char *type = np_gguf_tensor_type(t->type);
+        if (!type)
+            return np_fail(g->ctx, NEAP_EFORMAT, "%s: tensor '%s': unknown type id %" PRIu32, g->name,
+                           np_show(t->name).text, t->type);
+        if ((int)t->dtype == NP_GGUF_NO_DTYPE)
+            return np_fail(g->ctx, NEAP_EUNSUPPORTED,
+                           "%s: tensor '%s': unsupported type %s (id %" PRIu32 ")", g->name,
+                           np_show(t->name).text, type, t->type);
+    }
     return NEAP_OK;
 }
 

@@ -38,12 +38,15 @@ typedef struct np_gguf_value {
 
 typedef struct np_gguf_tensor {
     np_bytes name;
-    neap_dtype dtype;
+    uint32_t type;        /* as numbered in the file */
+    neap_dtype dtype;     /* NP_GGUF_NO_DTYPE if there is none for it */
     int n_dims;           /* 1..4 */
     int64_t shape[4];     /* row-major, outermost first: the file's `ne` reversed */
     const void *data;     /* inside the file, aligned to the file's alignment */
-    uint64_t bytes;
+    uint64_t bytes;       /* 0 if the type is not known by name */
 } np_gguf_tensor;
+
+enum { NP_GGUF_NO_DTYPE = NEAP_DTYPE_SPAN };
 
 typedef struct np_gguf {
     neap_context *ctx;
@@ -65,6 +68,10 @@ typedef struct np_gguf {
 neap_status np_gguf_parse(neap_context *ctx, const void *data, uint64_t bytes, const char *name,
                           np_gguf **out);
 void np_gguf_free(np_gguf *g); /* may be NULL */
+/* A tensor type of which there is no dtype: NEAP_EUNSUPPORTED, or NEAP_EFORMAT where it is not even known. */
+neap_status np_gguf_check_types(const np_gguf *g);
+/* "Q4_K"; NULL for a number that is not listed. */
+const char *np_gguf_tensor_type(uint32_t type);
 
 /* NULL when absent. */
 const np_gguf_value *np_gguf_find(const np_gguf *g, const char *key);

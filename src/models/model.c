@@ -1,6 +1,7 @@
 /* model.c - opening and describing models. */
 #include "models/model.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,7 +41,28 @@ static neap_status find_arch(neap_model *m)
                    known_archs);
 }
 
-neap_status neap_model_open(neap_context *ctx, const char *path, neap_model **out)
+/* What a run needs, and `info` does not. */
+static neap_status prepare(neap_model *m)
+{
+    neap_status status = np_model_check_kind(m);
+    if (status == NEAP_OK)
+        status = find_arch(m);
+    if (status == NEAP_OK)
+        status = np_gguf_check_types(m->gguf);
+    if (status == NEAP_OK)
+        status = np_model_check_keys(m);
+    if (status == NEAP_OK)
+        status = neap_scope_push(m->ctx);
+    if (status == NEAP_OK) {
+        status = m->arch->open(m);
+        neap_scope_pop(m->ctx);
+    }
+    if (status == NEAP_OK)
+        status = np_model_check_tensors(m);
+    return status == NEAP_OK ? np_model_read_tokenizer(m) : status;
+}
+
+static neap_status open_file(neap_context *ctx, const char *path, neap_model **out)
 {
     *out = NULL;
     if (!path)
@@ -52,33 +74,53 @@ neap_status neap_model_open(neap_context *ctx, const char *path, neap_model **ou
     neap_status status = np_file_map_open(ctx, path, &m->map);
     if (status == NEAP_OK)
         status = np_gguf_parse(ctx, m->map.data, m->map.bytes, path, &m->gguf);
-    if (status == NEAP_OK)
-        status = np_model_check_kind(m);
-    if (status == NEAP_OK)
-        status = find_arch(m);
-    if (status == NEAP_OK)
-        status = np_model_check_keys(m);
     if (status == NEAP_OK) {
         size_t bytes = m->gguf->n_tensors * sizeof *m->weights;
         m->weights = np_calloc(ctx, NEAP_MEM_HOST, bytes);
         status = m->weights ? NEAP_OK : NEAP_ENOMEM;
     }
-    if (status == NEAP_OK)
-        status = neap_scope_push(ctx);
-    if (status == NEAP_OK) {
-        status = m->arch->open(m);
-        neap_scope_pop(ctx);
-    }
-    if (status == NEAP_OK)
-        status = np_model_check_tensors(m);
-    if (status == NEAP_OK)
-        status = np_model_read_tokenizer(m);
-    if (status != NEAP_OK) {
+    if (status != NEAP_OK)
         neap_model_free(m);
-        return status;
+    else
+        *out = m;
+    return status;
+}
+
+neap_status neap_model_open(neap_context *ctx, const char *path, neap_model **out)
+{
+    neap_status status = open_file(ctx, path, out);
+    if (status == NEAP_OK)
+        status = prepare(*out);
+    if (status != NEAP_OK) {
+        neap_model_free(*out);
+        *out = NULL;
     }
-    *out = m;
-    return NEAP_OK;
+    return status;
+}
+
+neap_status neap_model_inspect(neap_context *ctx, const char *path, neap_model **out)
+{
+    neap_status status = open_file(ctx, path, out);
+    if (status == NEAP_OK)
+        status = prepare(*out);
+    if (*out && (status == NEAP_EUNSUPPORTED || status == NEAP_EFORMAT)) {
+        neap_model *m = *out;
+        const char *text = neap_context_error(ctx);
+        const size_t name = strlen(m->gguf->name); /* which the text begins with */
+        const bool named = strncmp(text, m->gguf->name, name) == 0 && !strncmp(text + name, ": ", 2);
+        snprintf(m->refusal, sizeof m->refusal, "%s", text + (named ? name + 2 : 0));
+        neap_context_clear_error(ctx);
+        status = m->tokenizer ? NEAP_OK : np_model_read_tokenizer(m);
+        if (status == NEAP_EUNSUPPORTED || status == NEAP_EFORMAT) {
+            neap_context_clear_error(ctx);
+            status = NEAP_OK;
+        }
+    }
+    if (status != NEAP_OK) {
+        neap_model_free(*out);
+        *out = NULL;
+    }
+    return status;
 }
 
 void neap_model_free(neap_model *m)
@@ -98,6 +140,45 @@ void neap_model_free(neap_model *m)
     np_free(m->ctx, NEAP_MEM_HOST, m, sizeof *m);
 }
 
+static void copy_text(const np_gguf *g, const char *key, char *out, size_t room)
+{
+    const np_gguf_value *v = np_gguf_find(g, key);
+    if (v && v->type == NP_GGUF_STRING && !v->is_array)
+        snprintf(out, room, "%.*s", (int)(v->data.n < room - 1 ? v->data.n : room - 1),
+                 (const char *)v->data.p);
+}
+
+/* A number that a file of any architecture may have; 0 if it has none, or not as one number. */
+static double of_architecture(const neap_model *m, const neap_model_info *i, const char *name)
+{
+    char key[96];
+    double number = 0;
+    snprintf(key, sizeof key, "%s.%s", i->architecture, name);
+    const np_gguf_value *v = np_gguf_find(m->gguf, key);
+    return v && np_gguf_number(v, &number) && fabs(number) < 1e15 ? number : 0;
+}
+
+/* The sizes as the file's keys say them, when no architecture has read them. */
+static void describe_unread(const neap_model *m, neap_model_info *i)
+{
+    const np_gguf_value *tokens = np_gguf_find(m->gguf, "tokenizer.ggml.tokens");
+    i->context_length = (int64_t)of_architecture(m, i, "context_length");
+    i->layers = (int64_t)of_architecture(m, i, "block_count");
+    i->hidden = (int64_t)of_architecture(m, i, "embedding_length");
+    i->ffn = (int64_t)of_architecture(m, i, "feed_forward_length");
+    i->heads = (int64_t)of_architecture(m, i, "attention.head_count");
+    i->kv_heads = (int64_t)of_architecture(m, i, "attention.head_count_kv");
+    i->head_dim = (int64_t)of_architecture(m, i, "attention.key_length");
+    if (!i->kv_heads)
+        i->kv_heads = i->heads;
+    if (!i->head_dim && i->heads > 0)
+        i->head_dim = i->hidden / i->heads;
+    i->rope_base = (float)of_architecture(m, i, "rope.freq_base");
+    i->norm_eps = (float)of_architecture(m, i, "attention.layer_norm_rms_epsilon");
+    i->vocabulary = tokens && tokens->is_array ? (int64_t)tokens->count : 0;
+    i->tied_output = i->tied_output && np_model_has(m, "token_embd.weight");
+}
+
 void neap_model_describe(const neap_model *m, neap_model_info *info)
 {
     const np_sizes *s = &m->sizes;
@@ -114,11 +195,11 @@ void neap_model_describe(const neap_model *m, neap_model_info *info)
                          .file_bytes = m->map.bytes,
                          .tensors = m->gguf->n_tensors,
                          .tied_output = !np_model_has(m, "output.weight")};
-    snprintf(i.architecture, sizeof i.architecture, "%s", m->arch->name);
-    const np_gguf_value *name = np_gguf_find(m->gguf, "general.name");
-    if (name && name->type == NP_GGUF_STRING && !name->is_array)
-        snprintf(i.name, sizeof i.name, "%.*s", (int)(name->data.n < 95 ? name->data.n : 95),
-                 (const char *)name->data.p);
+    copy_text(m->gguf, "general.architecture", i.architecture, sizeof i.architecture);
+    copy_text(m->gguf, "general.name", i.name, sizeof i.name);
+    snprintf(i.refusal, sizeof i.refusal, "%s", m->refusal);
+    if (m->refusal[0])
+        describe_unread(m, &i);
     for (uint32_t t = 0; t < m->gguf->n_tensors; t++) {
         const np_gguf_tensor *g = &m->gguf->tensors[t];
         i.parameters += (uint64_t)np_size(g->n_dims, g->shape);
@@ -139,6 +220,15 @@ neap_status neap_model_tensor(const neap_model *m, int64_t index, neap_tensor_in
                           .rank = g->n_dims,
                           .bytes = g->bytes};
     memcpy(i.shape, g->shape, sizeof i.shape);
+    const char *type = neap_dtype_describe(g->dtype)->name;
+    if (!type)
+        type = np_gguf_tensor_type(g->type);
+    if (type)
+        snprintf(i.type, sizeof i.type, "%s", type);
+    else
+        snprintf(i.type, sizeof i.type, "type %u", g->type);
+    for (char *c = i.type; *c; c++)
+        *c = (char)(*c >= 'A' && *c <= 'Z' ? *c + 'a' - 'A' : *c);
     np_tell(info, &i, sizeof i);
     return NEAP_OK;
 }

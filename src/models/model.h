@@ -32,6 +32,7 @@ struct neap_model {
     int sessions;         /* whose plans rely on `packed` */
     void *pack;           /* the block that holds them */
     uint64_t pack_bytes;
+    char refusal[320];    /* why nothing can be made of an inspected file; "": it can */
 };
 
 /* The KV cache: states for one session. Keys in groups of 16 positions, [kv, C/16, dim, 16], so

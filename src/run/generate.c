@@ -24,6 +24,33 @@ static bool full(void *self)
     return s->position >= s->context;
 }
 
+/* An infinity or NaN among f16 values. */
+static bool beyond_f16(const neap_state *state)
+{
+    const uint64_t n = neap_state_bytes(state) / sizeof(uint16_t);
+    const uint16_t *v = state->buffer->data;
+    for (uint64_t i = 0; v && i < n; i++)
+        if ((v[i] & 0x7c00) == 0x7c00)
+            return true;
+    return false;
+}
+
+/* Scores that are no numbers most often come from keys or values that f16 cannot hold. */
+static void explain(void *self)
+{
+    const neap_session *s = self;
+    for (int64_t l = 0; s->options.kv_type == NEAP_F16 && l < s->cache.layers; l++) {
+        const bool keys = beyond_f16(s->cache.keys[l]);
+        if (!keys && !beyond_f16(s->cache.values[l]))
+            continue;
+        np_fail_prefix(s->ctx,
+                       "%s of layer %lld are beyond f16, as which the KV cache holds them; "
+                       "use --kv-type f32 (kv_type)",
+                       keys ? "keys" : "values", (long long)l);
+        return;
+    }
+}
+
 neap_status neap_generate(neap_session *session, const int32_t *prompt, int64_t n,
                           const neap_generate_options *options, neap_generate_result *result)
 {
@@ -35,7 +62,8 @@ neap_status neap_generate(neap_session *session, const int32_t *prompt, int64_t 
                                    .prefill = prefill,
                                    .step = step,
                                    .logits = logits,
-                                   .full = full};
+                                   .full = full,
+                                   .explain = explain};
     neap_generate_result none = {.size = sizeof none, .prompt_tokens = n};
     neap_status status = neap_session_start(session);
     if (status == NEAP_OK)

@@ -140,6 +140,8 @@ neap_status neap_session_new(neap_model *model, const neap_session_options *opti
 {
     neap_context *ctx = model->ctx;
     *out = NULL;
+    if (model->refusal[0])
+        return np_fail(ctx, NEAP_EUNSUPPORTED, "%s: %s", model->gguf->name, model->refusal);
     neap_session *s = np_calloc(ctx, NEAP_MEM_HOST, sizeof *s);
     if (!s)
         return NEAP_ENOMEM;

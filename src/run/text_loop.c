@@ -19,10 +19,14 @@ static neap_status choose(const np_loop *l, int32_t *id)
     neap_status status = neap_sampler_pick(l->sampler, l->s->logits(l->s->self),
                                            (uint64_t)l->result->generated_tokens, id);
     neap_context *own = np_sampler_context(l->sampler);
-    if (status == NEAP_OK || own == l->s->ctx)
+    if (status == NEAP_OK)
         return status;
-    np_fail(l->s->ctx, status, "%s", own->error);
-    np_report(own, status);
+    if (own != l->s->ctx) {
+        np_fail(l->s->ctx, status, "%s", own->error);
+        np_report(own, status);
+    }
+    if (l->s->explain)
+        l->s->explain(l->s->self);
     return status;
 }
 

@@ -16,6 +16,7 @@ typedef struct np_text_source {
     neap_status (*step)(void *self, int32_t id);
     const float *(*logits)(void *self);
     bool (*full)(void *self); /* no position is left */
+    void (*explain)(void *self); /* no token can be chosen: puts the cause, if known, before the error; or NULL */
 } np_text_source;
 
 /* What neap_generate does; `result` as there. */

@@ -3,7 +3,7 @@
 A description is {"seed", "type": "f32" | "f16" | "q8_0" | "q4_0", "sizes": {...}, "keys": {name: value or
 null}, "with": [...], "without": [...], "tensors": {name: shape}}: `keys` come on top of the usual ones
 (null takes one away; a value is [kind, value] or a plain bool, int, float or string); `with` are words of
-OPTIONS; `tensors` are further ones. Weights are drawn by a generator that is written out here, so that a
+OPTIONS; `tensors` are further ones; "times" multiplies some, "types" gives some another number. Weights are drawn by a generator that is written out here, so that a
 description stands for the same bytes everywhere.
 """
 import array
@@ -145,6 +145,8 @@ def parts(d):
             continue
         n = math.prod(shape)
         values = draw(d.get("seed", 1) * 1000 + i, n, scale or 1 / math.sqrt(shape[-1]))
+        if name in d.get("times", {}):
+            values = array.array("f", (x * d["times"][name] for x in values))
         if mean:
             values = array.array("f", (x + mean for x in values))
         matrix = len(shape) > 1 and shape[-1] % 32 == 0 and "gate_inp" not in name

@@ -34,7 +34,10 @@ at = data.index(b"general.architecture") + len(b"general.architecture") + 4 + 8
 assert data[at:at + 5] == b"llama"
 open(sys.argv[2], "wb").write(data[:at] + b"l\n\x1b[m" + data[at + 5:])
 END
-must 1 info "$work/lines.gguf"
+must 0 info "$work/lines.gguf"
+[ "$(grep -c '^does not run  architecture "l??\[m" is not known; known: llama$' "$work/out")" = 1 ] ||
+    fault "control characters: $(cat "$work/out")"
+must 1 generate -m "$work/lines.gguf" -p x
 grep -qx "neap: $work/lines.gguf: architecture \"l??\[m\" is not known; known: llama" "$work/err" &&
     [ "$(wc -l <"$work/err")" = 1 ] || fault "control characters: $(cat "$work/err")"
 

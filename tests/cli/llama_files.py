@@ -131,6 +131,54 @@ REFUSED = [
 ]
 
 
+def info():
+    """Any file can be looked at, whatever its architecture and types."""
+    def look(what, description, refusal, **want):
+        gguf_files.write(folder / "f.gguf", description)
+        for options in [], ["--tensors"], ["--json"]:
+            done = subprocess.run([os.environ["NEAP_BIN"], "info", str(folder / "f.gguf"), *options],
+                                  capture_output=True, text=True)
+            if done.returncode or done.stderr or refusal not in done.stdout:
+                fault(f"info of {what}: {done.returncode} {done.stderr} {done.stdout[-300:]}")
+                return
+        got = json.loads(done.stdout)
+        for key, value in want.items():
+            if got.get(key) != value:
+                fault(f"info of {what}: {key} is {got.get(key)}, expected {value}")
+    other = {"general.architecture": "qwen2", "qwen2.block_count": 2, "qwen2.embedding_length": 32,
+             "qwen2.attention.head_count": 2, "qwen2.context_length": 77}
+    look("another architecture", {"keys": other}, "qwen2", architecture="qwen2", layers=2, hidden=32, heads=2,
+         context_length=77, vocabulary=272)
+    look("no architecture", {"keys": {"general.architecture": None}}, "general.architecture", architecture="")
+    look("a part", {"keys": {"split.count": 4, "split.no": 2}}, "part 3 of 4", layers=2)
+    look("an unread tensor", {"tensors": {"output.bias": [4]}}, "output.bias")
+    for number, name, size in [(20, "iq4_nl", 576), (2, "q4_0", 576), (39, "mxfp4", 544), (9, "q8_1", 1152),
+                               (99, "type 99", 0), (4, "type 4", 0)]:
+        description = {"tensors": {"last": [32, 32]}, "types": {"last": number}}
+        look(f"type {number}", description, "last")
+        types = json.loads(subprocess.run([os.environ["NEAP_BIN"], "info", str(folder / "f.gguf"), "--json"],
+                                          capture_output=True, text=True).stdout)["types"]
+        if types.get(name) != {"tensors": 1, "bytes": size}:
+            fault(f"info of type {number}: {types}")
+    gguf_files.write(folder / "f.gguf", {"keys": other})
+    done = subprocess.run([os.environ["NEAP_BIN"], "tokenize", "-m", str(folder / "f.gguf"), "-p", "abth"],
+                          capture_output=True, text=True)
+    if done.stdout.split() != ["[257,270]"]: # "ab", "th": the first and 14th of gguf_files.vocabulary's pairs
+        fault(f"tokenize of another architecture: {done.stdout} {done.stderr}")
+
+
+def overflow():
+    """Keys beyond 65504 in a cache of f16 are named, with the way out; in f32 they are numbers."""
+    for what in "attn_k", "attn_v":
+        description = {"seed": 7, "with": ["qkv_bias"], "times": {f"blk.1.{what}.bias": 2e6}}
+        status, _, message = run(description, "--kv-type", "f16")
+        if status != 1 or "of layer 1 are beyond f16" not in message or "--kv-type f32" not in message:
+            fault(f"{what} beyond f16: {status} {message}")
+        status, ids, message = run(description)
+        if status or len(ids) != 8:
+            fault(f"{what} beyond f16, in f32: {message}")
+
+
 def main():
     plain = next(c["greedy"] for c in book["cases"] if c["name"] == "plain")
     for case in book["cases"]:
@@ -139,6 +187,8 @@ def main():
     tensors()
     for what, description, words in REFUSED:
         refused(what, {"seed": 7} | description, *words)
+    info()
+    overflow()
     sys.exit(faults > 0)
 
 

@@ -380,7 +380,7 @@ static const struct {
     {"dimension", NEAP_EFORMAT, "tensor 't': a dimension of 9223372036854775808"},
     {"elements-overflow", NEAP_EFORMAT, "tensor 't': its size overflows 64 bits"},
     {"bytes-overflow", NEAP_EFORMAT, "tensor 't': its size overflows 64 bits"},
-    {"row-block", NEAP_EFORMAT, "rows of 40 elements are no multiple of q4_0's block of 32"},
+    {"row-block", NEAP_EFORMAT, "rows of 40 elements are no multiple of Q4_0's block of 32"},
     {"offset-overflow", NEAP_EFORMAT, "tensor 't': data beyond file"},
     {"offset-unaligned", NEAP_EFORMAT, "offset 16 is no multiple of the alignment 32"},
     {"data-cut", NEAP_EFORMAT,
@@ -403,7 +403,12 @@ static void test_malformed_files(void **state)
         assert_int_equal(np_file_map_open(ctx, path, &map), NEAP_OK);
         const uint64_t before = active(ctx);
         np_gguf *g = (np_gguf *)1;
-        const neap_status s = np_gguf_parse(ctx, map.data, map.bytes, "f.gguf", &g);
+        neap_status s = np_gguf_parse(ctx, map.data, map.bytes, "f.gguf", &g);
+        if (s == NEAP_OK) { /* a type that nothing computes with is no fault of the file */
+            s = np_gguf_check_types(g);
+            np_gguf_free(g);
+            g = NULL;
+        }
         const char *text = neap_context_error(ctx);
         if (s != bad[i].status || !strstr(text, bad[i].fragment) || strncmp(text, "f.gguf: ", 8))
             fail_msg("%s: %s \"%s\", wanted %s \"%s\"", bad[i].file, neap_status_name(s), text,
