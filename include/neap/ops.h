@@ -362,7 +362,10 @@ NEAP_API neap_array *neap_random_uniform(neap_array *key, int rank, const int64_
 NEAP_API neap_array *neap_random_categorical(neap_array *key, neap_array *logits);
 
 /* ---- order ---------------------------------------------------------------------------------- */
-/* x, evaluated only after `before`. */
+/* x, evaluated only after `before`: whatever reads the result, or a view of it, runs when `before` and all that
+ * this waits for have run; in no one step with it. Both may be arrays of any kind: values, views, other results of
+ * this function, writes of a state; of a state read, the writes that it sees count. x itself, which others may
+ * read, too, may be made earlier. What waits is no value until it is evaluated, even if x is one. */
 NEAP_API neap_array *neap_depends(neap_array *x, neap_array *before);
 
 #ifdef __cplusplus

@@ -74,7 +74,7 @@ struct neap_array {
     uint64_t sequence; /* program order within the process */
     neap_array *link;  /* next in the scope's list, or in a worklist while being released */
     char *name;
-    neap_array **in; /* of a view: the view it was made from, if that waits for something */
+    neap_array **in; /* of a view: the nearest one it was made from that waits for something itself */
     int64_t shape[NEAP_MAX_RANK], strides[NEAP_MAX_RANK];
     /* Values end here: they are small, and in slabs of their own, which outlive a graph's nodes. */
     uint64_t version; /* a read: writes before it; a write: its own number, from 1 */

@@ -196,8 +196,9 @@ neap_array *np_view(neap_array *x, int rank, const int64_t *shape, const int64_t
         memcpy(a->shape, shape, (size_t)rank * sizeof *shape);
         memcpy(a->strides, strides, (size_t)rank * sizeof *strides);
     }
-    if (x->base && (x->after || x->n_in)) { /* what x waits for, this view waits for too */
-        a->in[0] = neap_retain(x);
+    neap_array *gate = !x->base ? NULL : x->after ? x : x->n_in ? x->in[0] : NULL;
+    if (gate) { /* what x waits for, this view waits for too */
+        a->in[0] = neap_retain(gate);
         a->n_in = 1;
     }
     a->offset = x->offset + offset;
@@ -410,9 +411,21 @@ uint64_t neap_array_bytes(const neap_array *a)
     return bytes;
 }
 
+/* Is it there for certain? A view that waits itself counts as not there. */
+static bool has_come(const neap_array *a)
+{
+    const neap_array *s = np_storage_const(a);
+    return (s->buffer || s->done) && (!a->base || (!a->after && !a->n_in));
+}
+
 bool neap_array_is_value(const neap_array *a)
 {
-    return a && np_storage_const(a)->buffer != NULL && !a->shift;
+    if (!a || !np_storage_const(a)->buffer || a->shift)
+        return false;
+    for (; a && a->base; a = a->n_in ? a->in[0] : NULL) /* of neap_depends: not before that has run */
+        if (a->after && !has_come(a->after))
+            return false;
+    return true;
 }
 
 const void *neap_array_data(const neap_array *a)

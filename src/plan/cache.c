@@ -134,7 +134,8 @@ static bool put_entry(const np_graph *g, np_plan_key *k, uint32_t e)
     bool ok = put(g, k, head, sizeof head) && put(g, k, a->shape, a->rank * sizeof a->shape[0]) &&
               put(g, k, &a->op, sizeof a->op) && put_index(g, k, a->after);
     if (a->base)
-        return ok && put_index(g, k, a->base) && put(g, k, &a->offset, sizeof a->offset) &&
+        return ok && put_index(g, k, a->base) && put_index(g, k, a->n_in ? a->in[0] : NULL) &&
+               put(g, k, &a->offset, sizeof a->offset) &&
                put(g, k, a->strides, a->rank * sizeof a->strides[0]);
     if (!a->op || a->done)
         return ok;

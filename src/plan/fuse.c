@@ -94,7 +94,8 @@ static bool tiles_serve(np_fuser *f, uint32_t from, uint8_t lacks, uint32_t to, 
     return true;
 }
 
-/* Is there a way out of these groups and back through others? Then they cannot be one step. A way
+/* Is there a way out of these groups and back through others, or does one of them wait for another to be
+ * made as a whole? Then they cannot be one step. A way
  * back may lead through later tasks, but only to where groups that begin earlier, or among those
  * tasks, go on. */
 static bool circle(np_fuser *f, const uint32_t *set, uint32_t count)
@@ -111,11 +112,12 @@ static bool circle(np_fuser *f, const uint32_t *set, uint32_t count)
         uint32_t g = at < count ? set[at] : f->queue[at - count];
         for (uint32_t m = g; m != NP_NONE; m = f->next[m])
             for (uint32_t k = f->b->out_first[m]; k < f->b->out_first[m + 1]; k++) {
-                uint32_t to = np_fuser_group(f, f->b->edges[f->b->out[k]].to);
+                const np_edge *e = &f->b->edges[f->b->out[k]];
+                uint32_t to = np_fuser_group(f, e->to);
                 bool inside = false;
                 for (uint32_t i = 0; i < count; i++)
                     inside |= set[i] == to;
-                if (inside && at >= count)
+                if (inside && (at >= count || (to != g && !e->reads)))
                     return true;
                 if (inside || f->seen[to] == f->stamp || f->first[to] > last)
                     continue;

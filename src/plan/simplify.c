@@ -25,12 +25,24 @@ static uint64_t mix_bytes(uint64_t h, const void *p, size_t n)
     return h;
 }
 
+/* The canonical entry of an array that there may not be. */
+static uint32_t entry_of(const np_graph *g, const neap_array *a)
+{
+    return a ? np_canonical(g, a) : NP_NONE;
+}
+
+/* Of a view: the one whose waiting it shares. */
+static const neap_array *gate_of(const neap_array *a)
+{
+    return a->n_in ? a->in[0] : NULL;
+}
+
 static uint64_t hash_entry(const np_graph *g, const neap_array *a)
 {
-    uint64_t h = mix(a->dtype, a->rank);
+    uint64_t h = mix(mix(a->dtype, a->rank), entry_of(g, a->after));
     h = mix_bytes(h, a->shape, a->rank * sizeof a->shape[0]);
     if (a->base) {
-        h = mix(h, np_canonical(g, a->base));
+        h = mix(mix(h, np_canonical(g, a->base)), entry_of(g, gate_of(a)));
         h = mix_bytes(h, a->strides, a->rank * sizeof a->strides[0]);
         return mix(h, (uint64_t)a->offset);
     }
@@ -43,19 +55,22 @@ static uint64_t hash_entry(const np_graph *g, const neap_array *a)
     return h;
 }
 
-static bool same_frame(const neap_array *a, const neap_array *b)
+/* What waits for something else is no twin, or a second making after that would not be one. */
+static bool same_frame(const np_graph *g, const neap_array *a, const neap_array *b)
 {
     return a->dtype == b->dtype && np_same_shape(a, b) && a->extent == b->extent &&
            a->dynamic_dim == b->dynamic_dim && a->shift == b->shift &&
-           a->shift_scale == b->shift_scale && a->packed == b->packed && a->after == b->after;
+           a->shift_scale == b->shift_scale && a->packed == b->packed &&
+           entry_of(g, a->after) == entry_of(g, b->after);
 }
 
 static bool same_entry(const np_graph *g, const neap_array *a, const neap_array *b)
 {
-    if (!same_frame(a, b) || !a->base != !b->base)
+    if (!same_frame(g, a, b) || !a->base != !b->base)
         return false;
     if (a->base)
         return np_canonical(g, a->base) == np_canonical(g, b->base) && a->offset == b->offset &&
+               entry_of(g, gate_of(a)) == entry_of(g, gate_of(b)) &&
                memcmp(a->strides, b->strides, a->rank * sizeof a->strides[0]) == 0;
     if (a->op != b->op || a->n_in != b->n_in || a->state != b->state || a->version != b->version ||
         a->attr_bytes != b->attr_bytes || memcmp(a->attr, b->attr, a->attr_bytes) != 0)

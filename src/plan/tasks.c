@@ -169,9 +169,11 @@ static bool add_edge(np_builder *b, uint32_t from, uint32_t to, bool reads)
     return true;
 }
 
-/* The last effect so far, and for each state its last write and the reads since. */
+/* The last effect so far, and for each state its last write and the reads since. What views wait for. */
 typedef struct np_effects {
     uint32_t last;
+    uint32_t *first, *wait; /* by entry (CSR): tasks that a view waits for; NULL: no view waits */
+    size_t first_bytes, n_waits, wait_capacity;
     uint32_t *readers, *reader_state; /* pairs (task, state) not yet waited for by a write */
     size_t n_readers, readers_capacity, reader_state_capacity;
 } np_effects;
@@ -220,10 +222,103 @@ static uint32_t write_seen(const np_builder *b, const neap_array *read)
     return seen;
 }
 
-static bool wait_for(np_builder *b, const neap_array *after, uint32_t t)
+/* ---- what views wait for (neap_depends) ---- */
+
+enum { MOST_WAITS = 16 }; /* of one view: many nested ones would have tasks wait for as many each */
+
+static bool waits(const neap_array *a)
 {
-    return !after || !np_graph_runs(after) ||
-           add_edge(b, b->made_by[np_canonical(b->g, after)], t, false);
+    return a->base && (a->after || a->n_in);
+}
+
+static bool add_wait(np_builder *b, np_effects *f, uint32_t e, uint32_t task)
+{
+    for (size_t i = f->first[e]; i < f->n_waits; i++)
+        if (f->wait[i] == task)
+            return true;
+    if (task == NP_NONE)
+        return true;
+    if (!np_builder_grow(b, &f->wait, &f->wait_capacity, f->n_waits + 1, sizeof *f->wait))
+        return false;
+    f->wait[f->n_waits++] = task;
+    return true;
+}
+
+/* Entry e waits for what view `of` waits for. */
+static bool add_waits_of(np_builder *b, np_effects *f, uint32_t e, const neap_array *of)
+{
+    const uint32_t v = np_canonical(b->g, of);
+    for (uint32_t i = f->first[v]; i < f->first[v + 1]; i++)
+        if (!add_wait(b, f, e, f->wait[i]))
+            return false;
+    return true;
+}
+
+/* ... and for an array of any kind. */
+static bool add_wait_for(np_builder *b, np_effects *f, uint32_t e, const neap_array *a)
+{
+    const neap_array *s = np_storage_const(a);
+    uint32_t task = NP_NONE;
+    if (np_graph_runs(s))
+        task = b->made_by[np_canonical(b->g, s)];
+    else if (s->op && (s->op->flags & NP_OP_STATE_READ))
+        task = write_seen(b, s);
+    return add_wait(b, f, e, task) && (!waits(a) || add_waits_of(b, f, e, a));
+}
+
+/* Too many: the last one in program order waits for the others, the view for that one. */
+static bool chain_waits(np_builder *b, np_effects *f, uint32_t e)
+{
+    uint32_t last = 0;
+    if (f->n_waits - f->first[e] <= MOST_WAITS)
+        return true;
+    for (size_t i = f->first[e]; i < f->n_waits; i++)
+        last = f->wait[i] > last ? f->wait[i] : last;
+    for (size_t i = f->first[e]; i < f->n_waits; i++)
+        if (!add_edge(b, f->wait[i], last, false))
+            return false;
+    f->n_waits = f->first[e];
+    return add_wait(b, f, e, last);
+}
+
+/* Entries are in program order: what a view waits for comes before it. */
+static bool find_waits(np_builder *b, np_effects *f)
+{
+    const np_graph *g = b->g;
+    size_t n = 0;
+    for (size_t e = 0; e < g->n; e++)
+        n += waits(g->entries[e].array);
+    if (n == 0)
+        return true;
+    f->first_bytes = (g->n + 1) * sizeof *f->first;
+    f->first = np_workspace_take(b->ctx, f->first_bytes);
+    if (!f->first)
+        return false;
+    for (uint32_t e = 0; e < g->n; e++) {
+        const neap_array *a = g->entries[e].array;
+        f->first[e] = (uint32_t)f->n_waits;
+        if (waits(a) && g->entries[e].canonical == e &&
+            !((!a->after || add_wait_for(b, f, e, a->after)) &&
+              (!a->n_in || add_waits_of(b, f, e, a->in[0])) && chain_waits(b, f, e)))
+            return false;
+        f->first[e + 1] = (uint32_t)f->n_waits;
+    }
+    return true;
+}
+
+/* Task t waits for what an array that it reads, or its own, waits for. */
+static bool wait_for(np_builder *b, np_effects *f, const neap_array *a, uint32_t t)
+{
+    if (!a->base)
+        return !a->after || !np_graph_runs(a->after) ||
+               add_edge(b, b->made_by[np_canonical(b->g, a->after)], t, false);
+    if (!waits(a) || b->tasks[t].phase == NP_BEFORE) /* a copy's readers wait */
+        return true;
+    const uint32_t e = np_canonical(b->g, a);
+    for (uint32_t i = f->first[e]; i < f->first[e + 1]; i++)
+        if (!add_edge(b, f->wait[i], t, false))
+            return false;
+    return true;
 }
 
 static bool add_reads(np_builder *b, np_effects *f, uint32_t t)
@@ -232,11 +327,11 @@ static bool add_reads(np_builder *b, np_effects *f, uint32_t t)
     const neap_array *own = b->g->entries[task->entry].array;
     uint32_t n;
     neap_array *const *in = np_task_inputs(b, task, &n);
-    if (!wait_for(b, own->after, t))
+    if (!wait_for(b, f, own, t))
         return false;
     for (uint32_t i = 0; i < n; i++) {
         const neap_array *s = np_storage_const(in[i]);
-        if (!add_edge(b, np_task_maker(b, task, i, in[i]), t, true) || !wait_for(b, in[i]->after, t))
+        if (!add_edge(b, np_task_maker(b, task, i, in[i]), t, true) || !wait_for(b, f, in[i], t))
             return false;
         if (!s->op || !(s->op->flags & NP_OP_STATE_READ) || is_target(b, task, i) ||
             np_task_reads_copy(b, task, i, in[i]))
@@ -251,12 +346,14 @@ static bool add_reads(np_builder *b, np_effects *f, uint32_t t)
 static bool find_edges(np_builder *b)
 {
     np_effects f = {.last = NP_NONE};
-    bool ok = true;
+    bool ok = find_waits(b, &f);
     for (uint32_t t = 0; ok && t < b->n_tasks; t++) {
         ok = add_reads(b, &f, t);
         if (ok && (np_task_op(b, &b->tasks[t])->flags & NP_OP_EFFECT))
             ok = add_effect(b, &f, t);
     }
+    np_workspace_free(b->ctx, f.first, f.first_bytes);
+    np_workspace_free(b->ctx, f.wait, f.wait_capacity * sizeof *f.wait);
     np_workspace_free(b->ctx, f.readers, f.readers_capacity * sizeof *f.readers);
     np_workspace_free(b->ctx, f.reader_state, f.reader_state_capacity * sizeof *f.reader_state);
     return ok;
