@@ -43,6 +43,7 @@ typedef struct np_way {
     bool fused, sideways, repeats; /* repeats: what lacks axes of a group joins it */
     bool large;     /* blocks of rows for the sake of large values only */
     int64_t rows;   /* of blocks; 0: none are streamed */
+    int64_t bytes;  /* of what a block holds, at most, if one row does not hold more; 0: any */
     uint64_t limit; /* groups that run where more is alive are split */
 } np_way;
 

@@ -46,7 +46,7 @@ typedef struct np_fusion {
                                see np_group_shape */
     bool *heavy;
     uint8_t *lacks; /* by task: bit j: axis j of its group is none of its result's */
-    int64_t block_rows;     /* of groups that stream rows */
+    int64_t block_rows, block_bytes; /* of groups that stream rows; see np_way */
 } np_fusion;
 
 typedef struct np_builder {

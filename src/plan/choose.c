@@ -2,8 +2,8 @@
  *
  * A candidate is a way to fuse, stream and order the tasks. Each is emitted, hosted and placed, so
  * what is compared is the arena that a run takes. Without a budget: the smallest arena of those that
- * cost no time, so never more than the unfused program order; the most fused one if several are
- * equal. Under a budget that this does not meet: of all that meet it the fastest. */
+ * cost no time, or the fastest of those that are hardly larger, and never more than the unfused program
+ * order; the most fused one if several are equal. Under a budget that this does not meet: of all that meet it the fastest. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,13 @@
 #include "plan/emit.h"
 #include "plan/fuse.h"
 
-enum { MOST_CANDIDATES = 224, MOST_REPAIRS = 12 };
+enum {
+    MOST_CANDIDATES = 224,
+    MOST_REPAIRS = 12,
+    HARDLY = 64,             /* an arena larger by its share of so many is hardly larger */
+    MOST_SIZES = 5,          /* of blocks by bytes */
+    LEAST_BLOCK = 64 << 10
+};
 
 #define NEXT_TO_NOTHING 1.02 /* time of values made again for axes that they lack, the arena as it was */
 
@@ -35,11 +41,14 @@ typedef struct chooser {
     char again_text[80]; /* of the candidate to which it is added */
     uint32_t best_at, n;
     bool have_best, least_known;
-    bool frozen; /* candidates are only told of */
+    bool frozen; /* candidates are only told of; beside a budget the faster one of as much is taken */
     bool dear;   /* what costs no time does not fit: of what fits the fastest is wanted */
+    bool unsplit[2]; /* by sideways: fused to an arena above the least */
     bool easy;   /* only what costs next to nothing ... */
     np_way put_off; /* ... which this does not; or of no fusion */
-    candidate *all;
+    int64_t block_rows; /* of what was streamed since these were set to 0, the most rows there are ... */
+    uint64_t block_bytes; /* ... and the most that a block holds which can be smaller */
+    candidate *all, least; /* least: of those that cost no time */
     size_t all_capacity;
 } chooser;
 
@@ -77,6 +86,29 @@ static bool fits(const chooser *c, const candidate *k)
     return c->budget != UINT64_MAX && k->arena + c->outputs <= c->budget;
 }
 
+/* The same steps in another order: their times are added up in another order. */
+static bool same_time(const candidate *k, const candidate *than)
+{
+    const double more = k->seconds - than->seconds;
+    return (more < 0 ? -more : more) <= 1e-9 * k->seconds;
+}
+
+/* Is a candidate that costs no time hardly larger than the least of them, within program order, and no
+ * reason to look for what costs time? */
+static bool is_small(const chooser *c, const candidate *k)
+{
+    const uint64_t most = c->least.arena + c->least.arena / HARDLY;
+    return k->arena <= c->least.arena ||
+           (k->arena <= most && k->arena <= c->all[0].arena && !(c->options.without & NEAP_PLAN_LOW_MEMORY) &&
+            (fits(c, k) || !fits(c, &c->least)));
+}
+
+/* The later, which fuses more, of as much in the same time. */
+static bool is_less(const candidate *k, const candidate *than)
+{
+    return k->arena < than->arena || (k->arena == than->arena && k->seconds <= than->seconds);
+}
+
 static bool better(const chooser *c, const candidate *k, const candidate *than)
 {
     if (c->dear && fits(c, k) != fits(c, than))
@@ -86,7 +118,18 @@ static bool better(const chooser *c, const candidate *k, const candidate *than)
     if (c->easy && k->way.repeats && !than->way.repeats)
         return k->arena <= than->arena && (double)k->arena * k->seconds <=
                                               (double)than->arena * than->seconds * NEXT_TO_NOTHING;
-    return k->arena < than->arena || (k->arena == than->arena && k->seconds <= than->seconds);
+    if (c->easy && is_small(c, k) != is_small(c, than))
+        return is_small(c, k);
+    if (c->easy && is_small(c, k) && !same_time(k, than))
+        return k->seconds < than->seconds;
+    return is_less(k, than);
+}
+
+/* What was only to be looked at beside a budget that is met: of as much, in less time? */
+static bool is_faster(const chooser *c, const candidate *k, const candidate *than)
+{
+    return c->options.budget && k->arena == than->arena && !same_time(k, than) &&
+           k->seconds < than->seconds;
 }
 
 static bool add_candidate(chooser *c, const candidate *k)
@@ -102,12 +145,17 @@ static bool keep(chooser *c, np_fusion *fusion, uint64_t arena, const char *text
 {
     candidate k = {.arena = pages(arena), .seconds = np_plan_seconds(c->b), .way = c->way};
     snprintf(k.text, sizeof k.text, "%s", text);
-    bool take = !c->frozen && (!c->have_best || better(c, &k, &c->all[c->best_at]));
+    if (c->easy && !k.way.repeats && (!c->n || is_less(&k, &c->least)))
+        c->least = k;
+    bool take = !c->have_best || (c->frozen ? is_faster(c, &k, &c->all[c->best_at])
+                                            : better(c, &k, &c->all[c->best_at]));
     const bool later = c->easy && k.way.repeats && !take && k.arena < c->all[c->best_at].arena;
     const bool room = !later && c->n < MOST_CANDIDATES, ok = !room || add_candidate(c, &k);
     if (later)
         c->put_off = k.way;
     take = take && room && ok;
+    if (take && c->easy && k.arena < c->least.arena)
+        c->least = k;
     if (take && c->have_best)
         np_fusion_free(c->b, &c->best);
     if (take) {
@@ -119,6 +167,14 @@ static bool keep(chooser *c, np_fusion *fusion, uint64_t arena, const char *text
         np_fusion_free(c->b, fusion);
     }
     return ok;
+}
+
+static uint64_t least_arena(const chooser *c)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < c->n; i++)
+        least = c->all[i].arena < least ? c->all[i].arena : least;
+    return least;
 }
 
 /* ---- candidates -------------------------------------------------------------------------------- */
@@ -200,6 +256,7 @@ bool np_fuse_way(np_fuser *f, const np_way *way, uint64_t limit, np_fusion *out,
         if (!np_fusion_take(f, out))
             return false;
         out->block_rows = way->rows;
+        out->block_bytes = way->bytes;
         *arena = np_fusion_arena(f->b, out);
         barred = false;
         bool ok = *arena != UINT64_MAX;
@@ -213,6 +270,21 @@ bool np_fuse_way(np_fuser *f, const np_way *way, uint64_t limit, np_fusion *out,
     return true;
 }
 
+/* Notes of the streamed groups that the builder holds how many rows they have, how much a block holds. */
+static void note_blocks(chooser *c)
+{
+    const np_builder *b = c->b;
+    for (uint32_t i = 0; i < b->n_groups; i++) {
+        const np_group *g = &b->groups[i];
+        if (!g->streamed)
+            continue;
+        const int64_t rows = b->operands[g->extents_of].operand.shape[g->extent_dim[g->n_axes - 1]];
+        c->block_rows = rows > c->block_rows ? rows : c->block_rows;
+        if (g->block > 1 && g->tile_bytes > c->block_bytes)
+            c->block_bytes = g->tile_bytes;
+    }
+}
+
 static const char repeats_text[] = "and made again for axes they lack";
 
 static bool try_fusion(chooser *c, np_way way, const char *text)
@@ -224,7 +296,15 @@ static bool try_fusion(chooser *c, np_way way, const char *text)
     c->way = way;
     np_fuser_allow_all(&c->f);
     return np_fuse_way(&c->f, &c->way, way.limit, &fusion, &arena, &rounds) &&
-           offer(c, &fusion, arena, text);
+           (note_blocks(c), offer(c, &fusion, arena, text));
+}
+
+static const char *const fused_text[] = {"ops fused along their values", "and beside each other"};
+
+static bool try_split(chooser *c, bool sideways)
+{
+    c->unsplit[sideways] = false;
+    return try_fusion(c, (np_way){.sideways = sideways, .limit = c->least.arena}, fused_text[sideways]);
 }
 
 static bool try_unfused(chooser *c)
@@ -242,6 +322,21 @@ static bool try_unfused(chooser *c)
     return offer(c, &fusion, arena, "each op a step, in program order");
 }
 
+/* Fuses all that stays within program order. If that is more than hardly larger than the least so far,
+ * again with what raises the arena above that split; else that is left for when least is wanted. Neither
+ * hangs on the budget or on what is chosen. */
+static bool try_below(chooser *c, bool sideways)
+{
+    const uint32_t n = c->n;
+    uint64_t arena = UINT64_MAX;
+    if (!try_fusion(c, (np_way){.sideways = sideways, .limit = c->all[0].arena}, fused_text[sideways]))
+        return false;
+    for (uint32_t i = n; i < c->n; i++)
+        arena = c->all[i].arena < arena ? c->all[i].arena : arena;
+    c->unsplit[sideways] = arena > c->least.arena;
+    return arena <= c->least.arena + c->least.arena / HARDLY || try_split(c, sideways);
+}
+
 /* What costs no time: fusion. */
 static bool try_free(chooser *c)
 {
@@ -250,31 +345,43 @@ static bool try_free(chooser *c)
         return false;
     if (without & NEAP_PLAN_NO_FUSION || c->options.max_fusion_size < 2 || c->b->n_tasks < 2)
         return true;
-    np_way way = {.limit = c->all[c->best_at].arena};
-    if (!try_fusion(c, way, "ops fused along their values"))
+    if (!try_below(c, false) || (!(without & NEAP_PLAN_NO_SIDEWAYS) && !try_below(c, true)))
         return false;
-    way = (np_way){.sideways = true, .limit = c->all[c->best_at].arena};
-    if (!(without & NEAP_PLAN_NO_SIDEWAYS) && !try_fusion(c, way, "and beside each other"))
-        return false;
-    way = (np_way){.sideways = c->all[c->best_at].way.sideways, .repeats = true,
-                   .limit = c->all[c->best_at].arena};
+    const np_way way = {.sideways = c->least.way.sideways, .repeats = true, .limit = c->least.arena};
     return without & NEAP_PLAN_NO_RECOMPUTE || !np_fuser_may_repeat(&c->f) ||
            try_fusion(c, way, repeats_text);
 }
 
-/* Blocks of so many rows: for large values only, for all, and with values made again for axes that they
- * lack; each along values and beside each other. */
-static bool try_rows(chooser *c, int64_t rows, bool may_repeat)
+/* Blocks of so many rows or bytes: for large values only, for all, and with values made again for axes
+ * that they lack; each along values and beside each other. */
+static bool try_blocks(chooser *c, int64_t rows, int64_t bytes, bool may_repeat)
 {
     static const char *const texts[] = {" of large values", "", ", axes repeated"};
     const int ways = c->options.without & NEAP_PLAN_NO_SIDEWAYS ? 1 : 2;
+    char size[32], text[80];
+    snprintf(size, sizeof size, bytes ? "%lld KiB" : "%lld rows", (long long)(bytes ? bytes >> 10 : rows));
+    c->block_rows = 0;
+    c->block_bytes = 0;
     for (int i = 0; i < (may_repeat ? 3 : 2) * ways; i++) {
-        char text[80];
-        const np_way way = {.sideways = i % ways, .rows = rows, .limit = UINT64_MAX,
+        const np_way way = {.sideways = i % ways, .rows = rows, .bytes = bytes, .limit = UINT64_MAX,
                             .large = i < ways, .repeats = i >= 2 * ways};
-        snprintf(text, sizeof text, "row streaming by %d rows%s%s", (int)rows, texts[i / ways],
+        snprintf(text, sizeof text, "row streaming by %.20s%s%s", size, texts[i / ways],
                  way.sideways ? ", also beside each other" : "");
         if (!try_fusion(c, way, text))
+            return false;
+    }
+    return true;
+}
+
+/* What is made of few large rows, as images of a batch are, takes blocks of few rows: by bytes, where the
+ * blocks so far hold much of the least that there is. */
+static bool try_bytes(chooser *c, bool may_repeat)
+{
+    for (int i = 0; i < MOST_SIZES; i++) {
+        const uint64_t before = c->block_bytes, bytes = before / 4 & ~(uint64_t)1023;
+        if (bytes < LEAST_BLOCK || before < least_arena(c) / 4)
+            return true;
+        if (!try_blocks(c, INT64_MAX, (int64_t)bytes, may_repeat))
             return false;
     }
     return true;
@@ -288,9 +395,9 @@ static bool try_streaming(chooser *c)
         return true;
     const bool may_repeat = !(without & NEAP_PLAN_NO_RECOMPUTE) && np_fuser_may_repeat(&c->f);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!try_rows(c, rows[i], may_repeat))
+        if ((i == 0 || rows[i] < c->block_rows) && !try_blocks(c, rows[i], 0, may_repeat))
             return false;
-    return true;
+    return try_bytes(c, may_repeat);
 }
 
 /* A plan of another graph than the builder's. */
@@ -333,6 +440,9 @@ static bool try_again(chooser *c, uint32_t n, bool fused, bool streams)
 /* What costs time. */
 static bool try_dear(chooser *c)
 {
+    for (int sideways = 0; sideways < 2; sideways++)
+        if (c->unsplit[sideways] && !try_split(c, sideways))
+            return false;
     if (c->put_off.fused && !try_fusion(c, c->put_off, repeats_text))
         return false;
     if (!try_streaming(c))
@@ -355,14 +465,6 @@ static void tell(const chooser *c)
                              .seconds = c->all[i].seconds, .chosen = i == c->best_at};
         c->options.explain(c->options.user, &e);
     }
-}
-
-static uint64_t least_arena(const chooser *c)
-{
-    uint64_t least = UINT64_MAX;
-    for (uint32_t i = 0; i < c->n; i++)
-        least = c->all[i].arena < least ? c->all[i].arena : least;
-    return least;
 }
 
 /* Without a need, dear candidates are only told of. */

@@ -33,6 +33,7 @@ bool np_fusion_copy(np_builder *b, const np_fusion *from, np_fusion *to)
     memcpy(to->group, from->group, table_bytes(from->n_tasks));
     to->n_groups = from->n_groups;
     to->block_rows = from->block_rows;
+    to->block_bytes = from->block_bytes;
     return true;
 }
 

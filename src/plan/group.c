@@ -340,12 +340,16 @@ static bool choose_block(group_layout *l, int64_t tile_bytes)
     int64_t outer = 1, block;
     for (int j = 0; j < last; j++)
         outer *= l->shape.extent[j];
+    const bool whole_rows = l->shape.heavy && !l->fusion->block_bytes;
+    const uint64_t tiles = whole_rows ? 0 : place_tiles(l, 1);
+    if (tiles == UINT64_MAX)
+        return false;
     if (l->shape.heavy) {
         block = clamp(l->fusion->block_rows, 1, extent);
+        if (tiles)
+            block = clamp(l->fusion->block_bytes / (int64_t)tiles, 1, block);
+        block -= l->fusion->block_bytes && block < extent && block > 16 ? block % 16 : 0;
     } else {
-        uint64_t tiles = place_tiles(l, 1);
-        if (tiles == UINT64_MAX)
-            return false;
         int64_t lanes = np_pool_lanes(l->b->ctx->pool);
         const int64_t row = row_bytes(l, tiles);
         if (row < 0)
