@@ -58,6 +58,13 @@ typedef enum neap_status {
 NEAP_API const char *neap_status_name(neap_status status);
 NEAP_API const char *neap_status_text(neap_status status);
 
+/* ---- text of files ------------------------------------------------------------------------------ */
+
+/* Names and texts of files may hold bytes that steer a terminal. Of the `n` bytes at `text`: how many, from
+ * the first, are whole UTF-8 characters that can be shown. *skip (may be NULL): how many bytes after them are
+ * to be shown as one '?'; 0 at the end. */
+NEAP_API size_t neap_text_printable(const char *text, size_t n, size_t *skip);
+
 /* ---- context ------------------------------------------------------------------------------ */
 
 typedef struct neap_context neap_context;

@@ -146,11 +146,17 @@ typedef struct neap_generate_options {
     neap_sampler *sampler; /* NULL: greedy */
     /* Each new token as it is chosen, with the text that is complete now (may be empty; never half
      * a character) and the logits it was chosen from. After the last one perhaps once more, with id
-     * -1 and no logits: the bytes of a character that stayed unfinished. Returning false stops. May
-     * be NULL. */
+     * -1 and no logits: text that waited, the bytes of a character that stayed unfinished. Returning
+     * false stops. May be NULL. */
     bool (*on_token)(void *user, int32_t id, const char *text, size_t length, const float *logits);
     void *user;
+    /* Texts that end the generation: UTF-8, 1 to NEAP_STOP_MOST bytes each. The first that appears in the new
+     * text is not shown, nor what comes after it; text that may be the beginning of one waits until that is
+     * known. The tokens that made it count. */
+    const char *const *stop; /* [n_stop] */
+    int n_stop;
 } neap_generate_options;
+enum { NEAP_STOP_MOST = 1024 };
 #define NEAP_GENERATE_OPTIONS_INIT \
     NEAP_INIT_WITH(neap_generate_options, NEAP_SET(max_tokens, 128))
 
@@ -163,11 +169,13 @@ typedef struct neap_generate_result {
     double generation_seconds;               /* decode steps */
     int64_t decode_steps;
     neap_finish finish;
+    int stop; /* which text of options.stop ended it; -1: none did */
 } neap_generate_result;
-#define NEAP_GENERATE_RESULT_INIT NEAP_INIT(neap_generate_result)
+#define NEAP_GENERATE_RESULT_INIT NEAP_INIT_WITH(neap_generate_result, NEAP_SET(stop, -1))
 
 /* Prefills the prompt (1 or more ids) and generates up to max_tokens or to the end of the session's
- * context. Takes nothing beyond what the session planned. `options` may be NULL. `result` (its size
+ * context. Takes nothing beyond what the session planned. The sampler is told of the prompt and of each
+ * token (neap_sampler_accept). `options` may be NULL. `result` (its size
  * set by the caller) is filled as far as it came, also on an error: that of prefill, step or
  * sampler. */
 NEAP_API neap_status neap_generate(neap_session *session, const int32_t *prompt, int64_t n,

@@ -3,27 +3,24 @@
 #include <string.h>
 
 #include "base/context.h"
+#include "base/utf8.h"
 
-/* Bytes of the UTF-8 sequence that begins here; 0: none does, or it is cut. */
-static int utf8_length(const char *text)
-{
-    const unsigned char c = (unsigned char)*text;
-    const int n = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
-    for (int i = 1; i < n; i++)
-        if (((unsigned char)text[i] & 0xc0) != 0x80)
-            return 0;
-    return n;
-}
-
-/* A message is one line of UTF-8, whatever the file or the caller had in a name and wherever that was cut. */
+/* A message is one line of printable UTF-8, whatever the file or the caller had in a name and wherever
+ * that was cut. It does not become longer. */
 static void make_one_line(char *text)
 {
-    while (*text) {
-        const int n = utf8_length(text);
-        if (n == 0 || (unsigned char)*text < 0x20 || *text == 0x7f)
-            *text = '?';
-        text += n ? n : 1;
+    char *to = text;
+    for (size_t n = strlen(text); n > 0;) {
+        size_t skip;
+        const size_t run = np_printable_run((const uint8_t *)text, n, &skip);
+        memmove(to, text, run);
+        to += run;
+        if (skip)
+            *to++ = '?';
+        text += run + skip;
+        n -= run + skip;
     }
+    *to = '\0';
 }
 
 neap_status np_fail(neap_context *ctx, neap_status status, const char *format, ...)

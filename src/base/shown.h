@@ -2,7 +2,10 @@
 #ifndef NP_SHOWN_H
 #define NP_SHOWN_H
 
+#include <string.h>
+
 #include "base/reader.h"
+#include "base/utf8.h"
 
 enum { NP_SHOWN_NAME = 72 };
 
@@ -13,10 +16,25 @@ typedef struct np_shown {
 static inline np_shown np_show(np_bytes b)
 {
     np_shown s;
-    const size_t n = b.n < NP_SHOWN_NAME ? (size_t)b.n : NP_SHOWN_NAME;
-    for (size_t i = 0; i < n; i++)
-        s.text[i] = b.p[i] >= 0x20 && b.p[i] < 0x7f ? (char)b.p[i] : '?';
-    strcpy(s.text + n, b.n > n ? "..." : "");
+    size_t used = 0, at = 0;
+    while (at < b.n) {
+        size_t skip, run = np_printable_run(b.p + at, (size_t)b.n - at, &skip);
+        const bool cut = run + (skip > 0) > NP_SHOWN_NAME - used;
+        if (cut)
+            for (run = NP_SHOWN_NAME - used; run > 0 && (b.p[at + run] & 0xC0) == 0x80;)
+                run--; /* not inside a character */
+        memcpy(s.text + used, b.p + at, run);
+        used += run;
+        at += run + skip;
+        if (cut) {
+            memcpy(s.text + used, "...", 3);
+            used += 3;
+            break;
+        }
+        if (skip)
+            s.text[used++] = '?';
+    }
+    s.text[used] = '\0';
     return s;
 }
 

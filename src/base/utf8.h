@@ -22,6 +22,14 @@ uint32_t np_utf8_decode(const uint8_t *p, size_t length);
 /* Unicode's White_Space. */
 bool np_is_white_space(uint32_t code);
 
+/* May it be shown as it is? Not what steers a terminal (controls, line and paragraph separators) and
+ * not what hides or reorders what stands beside it (formats, private use, no characters). */
+bool np_is_printable(uint32_t code);
+
+/* Length of the longest part of `p`, from its beginning, whose characters are whole and printable;
+ * *length: the bytes after it to be replaced as one, 0 at the end. */
+size_t np_printable_run(const uint8_t *p, size_t n, size_t *length);
+
 /* Writes a code point (valid, up to U+10FFFF); returns the number of bytes, 1 to 4. */
 size_t np_utf8_encode(uint32_t code, uint8_t out[4]);
 

@@ -30,11 +30,11 @@ typedef struct cli_size_text {
 /* "61.2 MiB". */
 cli_size_text cli_mib(uint64_t bytes);
 
-/* A JSON string even if the bytes (of a file, perhaps) are no UTF-8. NULL: out of memory. */
+/* A JSON string; bytes (of a file, perhaps) that are not UTF-8 become U+FFFD. NULL: out of memory. */
 json_t *cli_json_text(const char *bytes, size_t length);
 /* One line. Takes the object over; NULL is out of memory. Returns the exit status. */
 int cli_json_print(FILE *file, const char *name, json_t *object);
-/* Prints bytes of a file with control characters replaced: nothing in it may steer a terminal. */
+/* Prints bytes of a file: printable UTF-8 as it is, '?' for the rest, so nothing steers a terminal. */
 void cli_print_clean(FILE *file, const char *bytes, size_t length);
 /* Did everything printed so far reach standard output? Returns the exit status. */
 int cli_flush_output(void);

@@ -1,5 +1,6 @@
 /* cmd_generate.c - `neap generate`: text from a language model, as it is made. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "cli/program_task.h"
 #include "cli/task.h"
@@ -25,6 +26,19 @@ static int check_together(const cli_settings *s)
     return CLI_PARSED;
 }
 
+/* `plan` has a --json of its own. */
+static int check_output(const cli_settings *s, bool plan)
+{
+    if (s->json && s->tokens && !plan)
+        return cli_usage("--json and --tokens exclude each other: the object has both text and ids");
+    for (int i = 0; i < s->stops.count; i++) {
+        const size_t n = strlen(s->stops.at[i].text);
+        if (n == 0 || n > NEAP_STOP_MOST)
+            return cli_usage("--stop: a text of %zu bytes, expected 1 to %d", n, NEAP_STOP_MOST);
+    }
+    return CLI_PARSED;
+}
+
 /* With `plan` also the table of `plan generate`. Checks what belongs together. */
 static int parse(cli_settings *s, bool plan, int argc, char **argv)
 {
@@ -35,18 +49,21 @@ static int parse(cli_settings *s, bool plan, int argc, char **argv)
         {"system", 0, CLI_TEXT, &s->system, 0, 0, "TEXT", "with --chat: the system message"},
         {"raw", 0, CLI_FLAG, &s->raw, 0, 0, NULL, "no template (default)"},
         {"tokens", 0, CLI_FLAG, &s->tokens, 0, 0, NULL, "one JSON array of the new ids, not text"},
+        {"stop", 0, CLI_EVENTS, &s->stops, 0, 0, "TEXT", "a text that ends the generation and is not shown; may "
+         "be given again"},
         {"tokenizer", 0, CLI_TEXT, &s->tokenizer, 0, 0, "FILE", "of a program: a tokenizer.json"},
         {"option", 0, CLI_EVENTS, &s->options, 0, 0, "KEY=VALUE", "of a program: a runtime option"},
         {"data", 0, CLI_TEXT, &s->data, 0, 0, "FILE.ptd", "of a program: constants beside it"},
 #include "cli/session_options.def"
 #include "cli/planner_options.def"
 #include "cli/common_options.def"
-        {plan ? "json" : NULL, 0, CLI_FLAG, &s->json, 0, 0, NULL, "one JSON object on one line"},
+        {"json", 0, CLI_FLAG, &s->json, 0, 0, NULL, "one JSON object on one line"},
 #include "cli/plan_options.def"
         {.name = NULL},
     };
     const int status = cli_parse(table, s, argc, argv, "-m FILE -p TEXT [OPTION...]", NULL);
-    return status == CLI_PARSED ? check_together(s) : status;
+    const int checked = status == CLI_PARSED ? check_together(s) : status;
+    return checked == CLI_PARSED ? check_output(s, plan) : checked;
 }
 
 /* ---- the run ------------------------------------------------------------------------------ */

@@ -193,7 +193,8 @@ static int report(transcription *t)
 static int open_all(transcription *t, bool plan)
 {
     const cli_settings *s = t->settings;
-    const cli_file files[] = {{"AUDIO", s->file, false}, {"--stats", s->stats, true}};
+    const cli_file files[] = {
+        {"-m", s->model, false}, {"AUDIO", s->file, false}, {"--stats", s->stats, true}};
     int status = cli_check_files(files, sizeof files / sizeof files[0]);
     if (status == CLI_DONE && plan)
         status = cli_plan_prepare(t->picture, s);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -57,12 +58,30 @@ cli_size_text cli_mib(uint64_t bytes)
 json_t *cli_json_text(const char *bytes, size_t length)
 {
     json_t *text = json_stringn(bytes, length);
-    if (text || length > 4096)
-        return text ? text : json_string("?");
-    char plain[4096];
-    for (size_t i = 0; i < length; i++)
-        plain[i] = (unsigned char)bytes[i] < 128 ? bytes[i] : '?';
-    return json_stringn(plain, length);
+    if (text)
+        return text;
+    char *plain = malloc(3 * length + 1), *to = plain; /* U+FFFD has three bytes */
+    if (!plain)
+        return NULL;
+    while (length > 0) {
+        size_t skip, run = neap_text_printable(bytes, length, &skip);
+        json_t *hidden = skip ? json_stringn(bytes + run, skip) : NULL;
+        if (hidden) /* valid, and escaped or harmless in JSON */
+            run += skip;
+        memcpy(to, bytes, run);
+        to += run;
+        if (skip && !hidden) {
+            memcpy(to, "\xEF\xBF\xBD", 3);
+            to += 3;
+        }
+        run += hidden ? 0 : skip;
+        json_decref(hidden);
+        bytes += run;
+        length -= run;
+    }
+    text = json_stringn(plain, (size_t)(to - plain));
+    free(plain);
+    return text;
 }
 
 int cli_json_print(FILE *file, const char *name, json_t *object)
@@ -79,9 +98,14 @@ int cli_json_print(FILE *file, const char *name, json_t *object)
 
 void cli_print_clean(FILE *file, const char *bytes, size_t length)
 {
-    for (size_t i = 0; i < length; i++) {
-        const unsigned char c = (unsigned char)bytes[i];
-        fputc(c < 32 || c == 127 ? '?' : c, file);
+    while (length > 0) {
+        size_t skip;
+        const size_t run = neap_text_printable(bytes, length, &skip);
+        fwrite(bytes, 1, run, file);
+        if (skip)
+            fputc('?', file);
+        bytes += run + skip;
+        length -= run + skip;
     }
 }
 

@@ -1,12 +1,14 @@
 /* options.c - see options.h. */
 #include "cli/options.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <popt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli/cli.h"
 #include "cli/help.h"
@@ -28,6 +30,7 @@ void cli_settings_free(cli_settings *s)
     free_events(&s->calls);
     free_events(&s->options);
     free_events(&s->shapes);
+    free_events(&s->stops);
 }
 
 /* ---- values ------------------------------------------------------------------------------- */
@@ -56,22 +59,49 @@ static bool read_unsigned(const char *text, const char **end, uint64_t *out)
     return errno == 0;
 }
 
+/* Where the digits after a point end, and how many units of 10^-places they are. */
+static const char *read_fraction(const char *text, uint64_t *digits, uint64_t *one)
+{
+    *digits = 0;
+    *one = 1;
+    for (; *text >= '0' && *text <= '9'; text++)
+        if (*one < UINT64_C(1000000000000)) { /* later digits are less than a byte of any size */
+            *digits = 10 * *digits + (uint64_t)(*text - '0');
+            *one *= 10;
+        }
+    return text;
+}
+
+/* K, KB, KiB and so on, in any case; every one is of 1024. */
+static bool read_unit(const char *text, int *shift)
+{
+    static const char units[] = "KMGT";
+    const char *unit = strchr(units, toupper((unsigned char)*text));
+    if (!*text || !unit)
+        return false;
+    *shift = 10 * ((int)(unit - units) + 1);
+    text++;
+    return !*text || !strcasecmp(text, "B") || !strcasecmp(text, "iB");
+}
+
 static bool read_size(const char *text, uint64_t *out)
 {
     const char *end;
-    uint64_t bytes;
+    uint64_t bytes, digits = 0, one = 1;
     if (!read_unsigned(text, &end, &bytes))
         return false;
+    const bool fraction = *end == '.' && end[1] >= '0' && end[1] <= '9';
+    if (fraction)
+        end = read_fraction(end + 1, &digits, &one);
     int shift = 0;
-    if (*end != '\0') {
-        const char *unit = strchr("KkMmGg", *end);
-        if (!unit || end[1] != '\0')
-            return false;
-        shift = 10 * ((int)(unit - "KkMmGg") / 2 + 1);
-    }
-    if (bytes == 0 || bytes > (uint64_t)INT64_MAX >> shift)
+    if ((fraction || *end) && !read_unit(end, &shift))
         return false;
-    *out = bytes << shift;
+    if (bytes > (uint64_t)INT64_MAX >> shift)
+        return false;
+    bytes = (bytes << shift) + (uint64_t)(((unsigned __int128)digits << shift) / one);
+    if (bytes == 0 || bytes > INT64_MAX)
+        return false;
+    *out = bytes;
     return true;
 }
 
@@ -131,7 +161,7 @@ static int expected(const cli_option *o, const char *text)
     switch (o->kind) {
     case CLI_SIZE:
         return cli_usage("%s %s: expected a size of at least 1 byte and less than 2^63: bytes, or "
-                         "with K, M or G, as in 300M",
+                         "with K, M, G or T (of 1024), as in 300M, 300MiB or 1.5G",
                          title, text);
     case CLI_CHOICE:
         return cli_usage("%s %s: expected one of %s", title, text, o->value);

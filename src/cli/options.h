@@ -58,15 +58,17 @@ typedef struct cli_settings {
     char *planner;
     char *file; /* the argument of info, run and transcribe */
     uint64_t memory, seed;
-    int64_t threads, context, new_tokens, chunk, top_k, repeat, repeat_call;
-    double temperature, top_p, min_p;
+    int64_t threads, context, new_tokens, chunk, top_k, repeat, repeat_call, repeat_last;
+    double temperature, top_p, min_p, repeat_penalty;
     int weights, kv_type, speech_task; /* which word of their rows */
     cli_list prompt_sizes, token_counts;
     cli_events calls, options, shapes; /* of run: -i, -o and --call; --option; --shape */
+    cli_events stops;                  /* of generate */
 } cli_settings;
 #define CLI_SETTINGS_INIT                                                             \
     {                                                                                 \
-        .context = -1, .new_tokens = 128, .repeat = 5, .repeat_call = 1, .top_p = 1.0 \
+        .context = -1, .new_tokens = 128, .repeat = 5, .repeat_call = 1, .top_p = 1.0, \
+        .repeat_penalty = 1.0, .repeat_last = 64                                      \
     }
 
 void cli_settings_free(cli_settings *settings);

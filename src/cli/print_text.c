@@ -2,6 +2,7 @@
  * and programs alike. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -9,19 +10,49 @@
 #include "cli/npy_rows.h"
 #include "cli/task.h"
 
+/* What --json tells at the end; not on the ledger, which is full with what was planned. */
+typedef struct collected {
+    bool on;
+    char *text;
+    size_t length, capacity;
+    json_t *ids;
+} collected;
+
 typedef struct output {
     bool tokens;
     int64_t count;
+    collected all;
     char last; /* last byte of the text */
     int error; /* errno of standard output's first failure */
     cli_npy_rows logits;
 } output;
+
+static bool collect(collected *c, int32_t id, const char *text, size_t length)
+{
+    if (c->length + length > c->capacity) {
+        const size_t capacity = 2 * (c->length + length) + 4096;
+        char *larger = realloc(c->text, capacity);
+        if (!larger)
+            return false;
+        c->text = larger;
+        c->capacity = capacity;
+    }
+    if (length)
+        memcpy(c->text + c->length, text, length);
+    c->length += length;
+    return id < 0 || json_array_append_new(c->ids, json_integer(id)) == 0;
+}
 
 static bool on_token(void *user, int32_t id, const char *text, size_t length, const float *logits)
 {
     output *out = user;
     if (logits && out->logits.file >= 0 && !cli_npy_rows_add(&out->logits, logits))
         return false;
+    if (out->all.on) {
+        if (!collect(&out->all, id, text, length) && !out->error)
+            out->error = ENOMEM;
+        return !out->error && !cli_interrupted();
+    }
     if (!out->tokens && length > 0) {
         fwrite(text, 1, length, stdout);
         out->last = text[length - 1];
@@ -33,11 +64,35 @@ static bool on_token(void *user, int32_t id, const char *text, size_t length, co
     return !out->error && !cli_interrupted();
 }
 
-static void end_text(output *out)
+static void print_json(const cli_task *t, output *out)
 {
-    if (out->tokens)
+    const neap_generate_result *r = &t->stats.result;
+    json_t *object = json_object();
+    json_object_set_new(object, "text", cli_json_text(out->all.text ? out->all.text : "",
+                                                      out->all.length));
+    json_object_set(object, "ids", out->all.ids);
+    json_object_set_new(object, "finish_reason", json_string(cli_finish_reason(&t->stats)));
+    if (r->stop >= 0)
+        json_object_set_new(object, "stop", json_string(t->settings->stops.at[r->stop].text));
+    json_object_set_new(object, "prompt_tokens", json_integer(r->prompt_tokens));
+    json_object_set_new(object, "generated_tokens", json_integer(r->generated_tokens));
+    if (cli_json_print(stdout, "standard output", object) != CLI_DONE)
+        out->error = EIO;
+}
+
+/* The object of --stats - stands on a line of its own. */
+static bool stats_follow(const cli_settings *s)
+{
+    return s->stats && !strcmp(s->stats, "-");
+}
+
+static void end_text(const cli_task *t, output *out)
+{
+    if (out->all.on)
+        print_json(t, out);
+    else if (out->tokens)
         puts(out->count ? "]" : "[]");
-    else if (out->last != '\n' && isatty(STDOUT_FILENO))
+    else if (out->last != '\n' && (isatty(STDOUT_FILENO) || stats_follow(t->settings)))
         putchar('\n');
 }
 
@@ -62,10 +117,11 @@ static void summarise(const cli_task *t)
 static int finish_output(cli_task *t, neap_context *ctx, output *out, neap_status status)
 {
     int exit;
+    t->stats.interrupted = cli_interrupted() && t->stats.result.finish == NEAP_FINISH_CALLER;
     if (out->error) {
         exit = cli_failed("standard output: %s", strerror(out->error));
     } else {
-        end_text(out);
+        end_text(t, out);
         exit = cli_flush_output();
     }
     if (cli_npy_rows_close(&out->logits) != CLI_DONE)
@@ -75,24 +131,51 @@ static int finish_output(cli_task *t, neap_context *ctx, output *out, neap_statu
     if (exit != CLI_DONE)
         return exit;
     t->stats.generated = true;
-    t->stats.interrupted = cli_interrupted() && t->stats.result.finish == NEAP_FINISH_CALLER;
     if (!t->settings->quiet)
         summarise(t);
     return t->stats.interrupted ? CLI_INTERRUPTED : CLI_DONE;
+}
+
+/* The texts of --stop; NULL: none, or no memory. */
+static const char **stops_of(const cli_settings *s)
+{
+    const char **stops = s->stops.count ? calloc((size_t)s->stops.count, sizeof *stops) : NULL;
+    for (int i = 0; stops && i < s->stops.count; i++)
+        stops[i] = s->stops.at[i].text;
+    return stops;
+}
+
+static int print_text(cli_task *t, neap_context *ctx, cli_generator generate, void *user, output *out)
+{
+    const cli_settings *s = t->settings;
+    neap_generate_options o = NEAP_GENERATE_OPTIONS_INIT;
+    const char **stops = stops_of(s);
+    if (!stops && s->stops.count)
+        return cli_failed("out of memory");
+    o.max_tokens = s->new_tokens;
+    o.ignore_eos = s->ignore_eos;
+    o.sampler = t->sampler;
+    o.on_token = on_token;
+    o.user = out;
+    o.stop = stops;
+    o.n_stop = s->stops.count;
+    cli_watch_interrupt();
+    const int status = finish_output(t, ctx, out, generate(user, &o, &t->stats.result));
+    free(stops);
+    return status;
 }
 
 int cli_print_text(cli_task *t, neap_context *ctx, cli_generator generate, void *user)
 {
     const cli_settings *s = t->settings;
     output out = {.tokens = s->tokens, .last = '\n', .logits = CLI_NPY_ROWS_INIT};
-    if (s->logits && cli_npy_rows_open(&out.logits, s->logits, t->info.vocabulary) != CLI_DONE)
-        return CLI_FAILED;
-    neap_generate_options o = NEAP_GENERATE_OPTIONS_INIT;
-    o.max_tokens = s->new_tokens;
-    o.ignore_eos = s->ignore_eos;
-    o.sampler = t->sampler;
-    o.on_token = on_token;
-    o.user = &out;
-    cli_watch_interrupt();
-    return finish_output(t, ctx, &out, generate(user, &o, &t->stats.result));
+    out.all.on = s->json;
+    if (s->json && !(out.all.ids = json_array()))
+        return cli_failed("out of memory");
+    const int opened =
+        s->logits ? cli_npy_rows_open(&out.logits, s->logits, t->info.vocabulary) : CLI_DONE;
+    const int status = opened == CLI_DONE ? print_text(t, ctx, generate, user, &out) : CLI_FAILED;
+    free(out.all.text);
+    json_decref(out.all.ids);
+    return status;
 }

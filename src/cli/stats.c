@@ -108,7 +108,7 @@ static void add_handle(json_t *object, const neap_handle_stats *h)
     add_integer(object, "pending_bytes", h->pending_bytes);
 }
 
-static const char *finish_reason(const cli_stats *s)
+const char *cli_finish_reason(const cli_stats *s)
 {
     return s->interrupted                         ? "interrupted"
            : s->result.finish == NEAP_FINISH_STOP ? "stop"
@@ -124,7 +124,7 @@ static void add_generation(json_t *object, const cli_stats *s)
     add_real(object, "generation_seconds", r->generation_seconds);
     add_rate(object, "prompt_tokens_per_second", r->prompt_tokens, r->prompt_seconds);
     add_rate(object, "generation_tokens_per_second", r->decode_steps, r->generation_seconds);
-    json_object_set_new(object, "finish_reason", json_string(finish_reason(s)));
+    json_object_set_new(object, "finish_reason", json_string(cli_finish_reason(s)));
 }
 
 json_t *cli_stats_json(const cli_stats *s)
@@ -161,6 +161,8 @@ json_t *cli_stats_json(const cli_stats *s)
 
 int cli_stats_write(const cli_stats *stats, const char *path)
 {
+    if (!strcmp(path, "-"))
+        return cli_json_print(stdout, "standard output", cli_stats_json(stats));
     FILE *file = fopen(path, "w");
     if (!file)
         return cli_failed("--stats %s: %s", path, strerror(errno));
@@ -170,11 +172,29 @@ int cli_stats_write(const cli_stats *stats, const char *path)
     return status;
 }
 
+/* The folder that the file would be made in. */
+static int check_folder(const char *option, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    if (!folder)
+        return cli_failed("out of memory");
+    const bool writable = access(folder, W_OK | X_OK) == 0;
+    const int error = errno;
+    free(folder);
+    return writable ? CLI_DONE : cli_failed("%s %s: %s", option, path, strerror(error));
+}
+
 int cli_check_writable(const char *option, const char *path)
 {
-    const int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (file < 0)
+    if (!strcmp(path, "-"))
+        return CLI_DONE;
+    const int file = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0 && errno == ENOENT && *path)
+        return check_folder(option, path);
+    if (file < 0 && errno != ENXIO) /* a pipe that nobody reads yet */
         return cli_failed("%s %s: %s", option, path, strerror(errno));
-    close(file);
+    if (file >= 0)
+        close(file);
     return CLI_DONE;
 }

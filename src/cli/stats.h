@@ -35,9 +35,11 @@ void cli_stats_read_program(cli_stats *stats, const neap_context *ctx, neap_hand
 void cli_stats_end(cli_stats *stats, const neap_context *ctx);
 /* The keys of CLI.md's --stats; NULL: out of memory. */
 json_t *cli_stats_json(const cli_stats *stats);
-/* Writes the object to a file. */
+/* "stop", "length" or "interrupted". */
+const char *cli_finish_reason(const cli_stats *stats);
+/* Writes the object to a file; "-": standard output. */
 int cli_stats_write(const cli_stats *stats, const char *path);
-/* Can the file be written? Asked before the work. */
+/* Can the file be written? Asked before the work; nothing is made, so that what is refused leaves nothing. */
 int cli_check_writable(const char *option, const char *path);
 /* {weights, state, …}: bytes by category. */
 json_t *cli_categories_json(const uint64_t bytes[NEAP_MEM_CATEGORIES]);

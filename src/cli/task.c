@@ -101,6 +101,8 @@ int cli_task_sampler(cli_task *task)
     options.top_p = (float)s->top_p;
     options.min_p = (float)s->min_p;
     options.seed = s->seed;
+    options.repeat_penalty = (float)s->repeat_penalty;
+    options.repeat_last = (int)s->repeat_last;
     if (neap_sampler_new(task->ctx, &options, (int32_t)task->info.vocabulary, &task->sampler) ==
         NEAP_OK)
         return CLI_DONE;

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/versioned.h"
+#include "run/stop_text.h"
 #include "text/sampler_context.h"
 
 typedef struct np_loop {
@@ -11,6 +12,7 @@ typedef struct np_loop {
     neap_generate_result *result;
     neap_sampler *sampler;
     neap_text_stream stream;
+    np_stop_text stop;
 } np_loop;
 
 /* The sampler may be of another context than the one that is asked for the error. */
@@ -44,6 +46,8 @@ static neap_status show(np_loop *l, int32_t id, bool *go_on)
     s->text->length = 0;
     if (has_text(l, id))
         status = neap_text_stream_push(s->ctx, &l->stream, id, s->text);
+    if (status == NEAP_OK)
+        status = np_stop_push(s->ctx, &l->stop, s->text, &l->result->stop);
     *go_on = true;
     if (status == NEAP_OK && l->options->on_token)
         *go_on = l->options->on_token(l->options->user, id, s->text->data, s->text->length,
@@ -51,7 +55,7 @@ static neap_status show(np_loop *l, int32_t id, bool *go_on)
     return status;
 }
 
-/* Bytes of a character that never became whole. */
+/* Text that waited, and bytes of a character that never became whole. */
 static neap_status flush(np_loop *l)
 {
     const np_text_source *s = l->s;
@@ -59,6 +63,8 @@ static neap_status flush(np_loop *l)
     if (!s->tokenizer)
         return NEAP_OK;
     neap_status status = neap_text_stream_finish(s->ctx, &l->stream, s->text);
+    if (status == NEAP_OK)
+        status = np_stop_finish(s->ctx, &l->stop, s->text);
     if (status == NEAP_OK && s->text->length && l->options->on_token)
         l->options->on_token(l->options->user, -1, s->text->data, s->text->length, NULL);
     return status;
@@ -79,9 +85,14 @@ static neap_status run(np_loop *l)
             return NEAP_OK;
         }
         r->generated_tokens++;
+        neap_sampler_accept(l->sampler, &id, 1);
         status = show(l, id, &go_on);
         if (status != NEAP_OK)
             return status;
+        if (r->stop >= 0) {
+            r->finish = NEAP_FINISH_STOP;
+            return NEAP_OK;
+        }
         if (!go_on) {
             r->finish = NEAP_FINISH_CALLER;
             return NEAP_OK;
@@ -101,19 +112,25 @@ neap_status np_text_loop(const np_text_source *s, const int32_t *prompt, int64_t
                          const neap_generate_options *options, neap_generate_result *result)
 {
     neap_generate_options o = NEAP_GENERATE_OPTIONS_INIT;
-    neap_generate_result r = {.size = sizeof r, .prompt_tokens = n, .finish = NEAP_FINISH_LENGTH};
+    neap_generate_result r = NEAP_GENERATE_RESULT_INIT;
+    r.prompt_tokens = n;
+    r.finish = NEAP_FINISH_LENGTH;
     neap_status status = np_take_options(s->ctx, "generate", options, &o, sizeof o);
     np_loop l = {
         .s = s, .options = &o, .result = &r, .sampler = o.sampler ? o.sampler : s->greedy};
     if (s->tokenizer)
         neap_text_stream_init(&l.stream, s->tokenizer, 0);
+    if (status == NEAP_OK)
+        status = np_stop_init(s->ctx, &l.stop, o.stop, o.n_stop);
     double t0 = np_seconds();
     if (status == NEAP_OK)
         status = s->prefill(s->self, prompt, n);
     r.prompt_seconds = np_seconds() - t0;
+    if (status == NEAP_OK)
+        neap_sampler_accept(l.sampler, prompt, n);
     if (status == NEAP_OK && o.max_tokens > 0)
         status = run(&l);
-    if (status == NEAP_OK && r.finish != NEAP_FINISH_CALLER)
+    if (status == NEAP_OK && r.finish != NEAP_FINISH_CALLER && r.stop < 0)
         status = flush(&l);
     np_tell(result, &r, sizeof r);
     return np_report(s->ctx, status);

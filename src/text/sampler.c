@@ -9,6 +9,7 @@
 #include "base/context.h"
 #include "base/random.h"
 #include "base/versioned.h"
+#include "text/penalty.h"
 #include "text/sampler_context.h"
 
 /* Below the largest logit: e^-10 is a chance of 1 to 22000. */
@@ -25,6 +26,7 @@ struct neap_sampler {
     int32_t vocabulary;
     size_t capacity; /* of choices */
     choice *choices;
+    np_penalty penalty;
 };
 
 static neap_status check_options(neap_context *ctx, const neap_sampler_options *o,
@@ -40,6 +42,12 @@ static neap_status check_options(neap_context *ctx, const neap_sampler_options *
         return np_fail(ctx, NEAP_EINVAL, "top_p: %g, expected 0 to 1", (double)o->top_p);
     if (!(o->min_p >= 0 && o->min_p <= 1))
         return np_fail(ctx, NEAP_EINVAL, "min_p: %g, expected 0 to 1", (double)o->min_p);
+    if (!(o->repeat_penalty > 0) || isinf(o->repeat_penalty))
+        return np_fail(ctx, NEAP_EINVAL, "repeat_penalty: %g, expected a number above 0 (1: none)",
+                       (double)o->repeat_penalty);
+    if (o->repeat_last < 0 || o->repeat_last > NP_PENALTY_MOST)
+        return np_fail(ctx, NEAP_EINVAL, "repeat_last: %d, expected 0 to %d", o->repeat_last,
+                       NP_PENALTY_MOST);
     if (vocabulary < 1)
         return np_fail(ctx, NEAP_EINVAL, "vocabulary: %d tokens, expected 1 or more", vocabulary);
     return NEAP_OK;
@@ -61,13 +69,17 @@ neap_status neap_sampler_new(neap_context *ctx, const neap_sampler_options *give
     s->ctx = ctx;
     s->options = o;
     s->vocabulary = vocabulary;
-    if (o.temperature > 0) {
+    if (o.temperature > 0)
         s->capacity = (size_t)(o.top_k && o.top_k < vocabulary ? o.top_k : vocabulary);
+    if (s->capacity) {
         s->choices = np_alloc(ctx, NEAP_MEM_HOST, s->capacity * sizeof *s->choices);
-        if (!s->choices) {
-            np_free(ctx, NEAP_MEM_HOST, s, sizeof *s);
-            return NEAP_ENOMEM;
-        }
+        status = s->choices ? NEAP_OK : NEAP_ENOMEM;
+    }
+    if (status == NEAP_OK)
+        status = np_penalty_init(ctx, &s->penalty, o.repeat_penalty, o.repeat_last);
+    if (status != NEAP_OK) {
+        neap_sampler_free(s);
+        return status;
     }
     *out = s;
     return NEAP_OK;
@@ -77,6 +89,7 @@ void neap_sampler_free(neap_sampler *s)
 {
     if (!s)
         return;
+    np_penalty_free(s->ctx, &s->penalty);
     np_free(s->ctx, NEAP_MEM_HOST, s->choices, s->capacity * sizeof *s->choices);
     np_free(s->ctx, NEAP_MEM_HOST, s, sizeof *s);
 }
@@ -124,13 +137,13 @@ static void take_root(choice *c, size_t n, bool best_first)
 /* ---- the steps: each leaves the choices it keeps at the front, and their number ------------- */
 
 /* The k most probable, best first. */
-static size_t keep_top_k(choice *c, size_t k, const float *logits, int32_t n, float largest)
+static size_t keep_top_k(choice *c, size_t k, np_scores scores, int32_t n, float largest)
 {
     for (size_t i = 0; i < k; i++)
-        c[i] = (choice){logits[i] - largest, (int32_t)i};
+        c[i] = (choice){np_next_score(&scores) - largest, (int32_t)i};
     make_heap(c, k, false);
     for (int32_t id = (int32_t)k; id < n; id++) {
-        choice next = {logits[id] - largest, id};
+        choice next = {np_next_score(&scores) - largest, id};
         if (next.logit > c[0].logit) {
             c[0] = next;
             sift(c, 0, k, false);
@@ -219,23 +232,36 @@ static int32_t draw(choice *c, size_t n, float temperature, double u)
     return last;
 }
 
-static neap_status find_largest(neap_context *ctx, const float *logits, int32_t n, int32_t *at)
+static neap_status find_largest(neap_context *ctx, np_scores scores, int32_t n, int32_t *at,
+                                float *out)
 {
     float largest = -INFINITY;
     *at = -1;
     for (int32_t i = 0; i < n; i++) {
-        if (isnan(logits[i]))
+        const float score = np_next_score(&scores);
+        if (isnan(score))
             return np_fail(ctx, NEAP_EINVAL, "the logit of token %d is NaN", i);
-        if (logits[i] > largest) {
-            largest = logits[i];
+        if (score > largest) {
+            largest = score;
             *at = i;
         }
     }
+    *out = largest;
     if (*at < 0)
         return np_fail(ctx, NEAP_EINVAL, "all %d logits are -inf", n);
     if (isinf(largest))
         return np_fail(ctx, NEAP_EINVAL, "the logit of token %d is infinite", *at);
     return NEAP_OK;
+}
+
+void neap_sampler_accept(neap_sampler *s, const int32_t *ids, int64_t n)
+{
+    np_penalty_accept(&s->penalty, ids, n);
+}
+
+void neap_sampler_reset(neap_sampler *s)
+{
+    s->penalty.accepted = 0;
 }
 
 neap_context *np_sampler_context(const neap_sampler *s)
@@ -245,18 +271,19 @@ neap_context *np_sampler_context(const neap_sampler *s)
 
 neap_status neap_sampler_pick(neap_sampler *s, const float *logits, uint64_t step, int32_t *id)
 {
-    neap_status status = find_largest(s->ctx, logits, s->vocabulary, id);
+    float largest = 0;
+    np_scores scores = np_penalty_apply(&s->penalty, logits, s->vocabulary);
+    neap_status status = find_largest(s->ctx, scores, s->vocabulary, id, &largest);
     if (status != NEAP_OK || s->options.temperature == 0)
         return status;
-    float largest = logits[*id];
     choice *c = s->choices;
     size_t n = s->capacity;
     bool sorted = n < (size_t)s->vocabulary;
     if (sorted) {
-        n = keep_top_k(c, n, logits, s->vocabulary, largest);
+        n = keep_top_k(c, n, scores, s->vocabulary, largest);
     } else {
         for (size_t i = 0; i < n; i++)
-            c[i] = (choice){logits[i] - largest, (int32_t)i};
+            c[i] = (choice){np_next_score(&scores) - largest, (int32_t)i};
     }
     if (s->options.top_p < 1)
         n = keep_top_p(c, n, s->options.top_p, sorted);

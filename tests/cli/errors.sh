@@ -36,8 +36,8 @@ done
 refused 2 'neap: --top-p 1.5: expected a number from 0 to 1' "${g[@]}" --top-p 1.5
 refused 2 'neap: --kv-type q4: expected one of f16|f32' "${g[@]}" --kv-type q4
 refused 2 'neap: --weights f: expected one of auto|mapped|repacked' "${g[@]}" --weights f
-size='expected a size of at least 1 byte and less than 2^63: bytes, or with K, M or G, as in 300M'
-for value in 0 0M 12Q 99999999999G 9223372036854775808 -5 1.5G '' 12KB ' 3'; do
+size='expected a size of at least 1 byte and less than 2^63: bytes, or with K, M, G or T (of 1024), as in 300M, 300MiB or 1.5G'
+for value in 0 0M 12Q 99999999999G 9223372036854775808 -5 1.5 '' 12KBs ' 3'; do
     refused 2 "neap: --memory $value: $size" "${g[@]}" --memory "$value"
 done
 list='expected whole numbers from 1 to 1073741824 between commas, at most 32 of them'
@@ -94,8 +94,10 @@ must 1 "${g[@]}" --chat
 grep -q '^neap: .*template.*--raw' "$work/err" || fault "unknown template: $(cat "$work/err")"
 
 # The environment.
+runs=$(for set in base avx2 avx512; do NEAP_ISA=$set "$NEAP_BIN" --version >/dev/null 2>&1 && echo $set; done |
+    paste -sd, | sed 's/,/, /g')
 export NEAP_ISA=pdp11
-refused 1 'neap: NEAP_ISA=pdp11: not a kernel set that this machine runs (base, avx2, avx512)' "${g[@]}"
+refused 1 'neap: NEAP_ISA=pdp11: not a kernel set that this machine runs; it runs '"$runs" "${g[@]}"
 unset NEAP_ISA
 
 # An output that takes nothing.

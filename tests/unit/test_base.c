@@ -72,7 +72,11 @@ static void test_errors_are_lines_of_utf8(void **state)
     (void)state;
     static const char *const names[][2] = {
         {"gr\xc3\xb6\xc3\x9f" "e", "gr\xc3\xb6?..."}, /* groesse, cut in its sixth byte */
-        {"\xe2\x82\xac\xe2\x82\xac", "\xe2\x82\xac??..."},
+        {"\xe2\x82\xac\xe2\x82\xac", "\xe2\x82\xac?..."}, /* one for a part of a character, as Unicode has it */
+        {"a\xc2\x9b" "3m", "a?3m..."},                      /* U+009B: CSI */
+        {"\xe2\x80\xae" "ab", "?ab..."},                    /* U+202E: right to left */
+        {"\xe2\x80\xa8" "ab", "?ab..."},                    /* U+2028: a line ends */
+        {"\xef\xbb\xbf" "ab", "?ab..."},                    /* U+FEFF */
         {"a\nb\x7f\xff" "c", "a?b??..."},
         {"\xf0\x9f\x8c\x8a!", "\xf0\x9f\x8c\x8a!..."},
         {"\x80\xc0\xafz", "???z..."}};

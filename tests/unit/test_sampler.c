@@ -275,16 +275,20 @@ static void test_bad_options(void **state)
         int32_t vocabulary;
         const char *says;
     } rows[] = {
-        {{sizeof(neap_sampler_options), -1, 0, 1, 0, 0},       4, "temperature: -1"             },
-        {{sizeof(neap_sampler_options), NAN, 0, 1, 0, 0},      4, "temperature: "               },
-        {{sizeof(neap_sampler_options), INFINITY, 0, 1, 0, 0}, 4, "temperature: inf"            },
-        {{sizeof(neap_sampler_options), 1, -5, 1, 0, 0},       4, "top_k: -5"                   },
-        {{sizeof(neap_sampler_options), 1, 0, 1.5f, 0, 0},     4, "top_p: 1.5, expected 0 to 1" },
-        {{sizeof(neap_sampler_options), 1, 0, NAN, 0, 0},      4, "top_p: "                     },
-        {{sizeof(neap_sampler_options), 1, 0, 1, -0.5f, 0},    4, "min_p: -0.5, expected 0 to 1"},
-        {{sizeof(neap_sampler_options), 1, 0, 1, 0, 0},        0, "vocabulary: 0"               },
-        {{sizeof(neap_sampler_options) + 1, 1, 0, 1, 0, 0},    4, "size"                        },
-        {{0, 1, 0, 1, 0, 0},                                   4, "size 0"                      },
+        {{sizeof(neap_sampler_options), -1, 0, 1, 0, 0, 1, 64},       4, "temperature: -1"             },
+        {{sizeof(neap_sampler_options), NAN, 0, 1, 0, 0, 1, 64},      4, "temperature: "               },
+        {{sizeof(neap_sampler_options), INFINITY, 0, 1, 0, 0, 1, 64}, 4, "temperature: inf"            },
+        {{sizeof(neap_sampler_options), 1, -5, 1, 0, 0, 1, 64},       4, "top_k: -5"                   },
+        {{sizeof(neap_sampler_options), 1, 0, 1.5f, 0, 0, 1, 64},     4, "top_p: 1.5, expected 0 to 1" },
+        {{sizeof(neap_sampler_options), 1, 0, NAN, 0, 0, 1, 64},      4, "top_p: "                     },
+        {{sizeof(neap_sampler_options), 1, 0, 1, -0.5f, 0, 1, 64},    4, "min_p: -0.5, expected 0 to 1"},
+        {{sizeof(neap_sampler_options), 1, 0, 1, 0, 0, 1, 64},        0, "vocabulary: 0"               },
+        {{sizeof(neap_sampler_options) + 1, 1, 0, 1, 0, 0, 1, 64},    4, "size"                        },
+        {{sizeof(neap_sampler_options), 1, 0, 1, 0, 0, 0, 64}, 4, "repeat_penalty: 0, expected"},
+        {{sizeof(neap_sampler_options), 1, 0, 1, 0, 0, NAN, 64}, 4, "repeat_penalty: "},
+        {{sizeof(neap_sampler_options), 1, 0, 1, 0, 0, 2, -1}, 4, "repeat_last: -1, expected 0 to 65536"},
+        {{sizeof(neap_sampler_options), 1, 0, 1, 0, 0, 2, 65537}, 4, "repeat_last: 65537"},
+        {{0, 1, 0, 1, 0, 0, 1, 64},                                   4, "size 0"                      },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         neap_sampler *s;
@@ -310,6 +314,7 @@ static void test_every_failing_allocation(void **state)
         neap_context_memory(small, &before);
         neap_sampler_options so = NEAP_SAMPLER_OPTIONS_INIT;
         so.temperature = 1;
+        so.repeat_penalty = 1.1f;
         neap_sampler *s;
         neap_status status = neap_sampler_new(small, &so, 10000, &s);
         neap_sampler_free(s);
@@ -321,7 +326,69 @@ static void test_every_failing_allocation(void **state)
         assert_int_equal(status, NEAP_ENOMEM);
         failures++;
     }
-    assert_int_equal(failures, 2);
+    assert_int_equal(failures, 4);
+}
+
+/* Keskar et al. 2019, section 4.1, with a negative logit multiplied: by hand for a penalty of 2. */
+static void test_penalty(void **state)
+{
+    (void)state;
+    const float logits[4] = {2, 1.9f, -1, -1.1f}, negative[3] = {-1, -1.5f, -3};
+    neap_sampler_options o = NEAP_SAMPLER_OPTIONS_INIT;
+    o.repeat_penalty = 2;
+    o.repeat_last = 2;
+    neap_sampler *s;
+    int32_t id;
+    assert_int_equal(neap_sampler_new(ctx, &o, 4, &s), NEAP_OK);
+    assert_int_equal(neap_sampler_pick(s, logits, 0, &id), NEAP_OK);
+    assert_int_equal(id, 0); /* nothing was accepted */
+    const int32_t prompt[] = {1, 1, 3, 0, -1, 9};
+    neap_sampler_accept(s, prompt, 4); /* 3 and 0 are the last: 1, 1.9, -1, -2.2 */
+    assert_int_equal(neap_sampler_pick(s, logits, 0, &id), NEAP_OK);
+    assert_int_equal(id, 1);
+    neap_sampler_accept(s, prompt, 1); /* 0 and 1: 1, 0.95 */
+    assert_int_equal(neap_sampler_pick(s, logits, 0, &id), NEAP_OK);
+    assert_int_equal(id, 0);
+    neap_sampler_accept(s, prompt + 4, 2); /* ids that are none: no penalty */
+    assert_int_equal(neap_sampler_pick(s, logits, 0, &id), NEAP_OK);
+    assert_int_equal(id, 0);
+    neap_sampler_accept(s, prompt + 3, 1); /* the same token twice is penalised once: 1 */
+    neap_sampler_accept(s, prompt + 3, 1);
+    assert_int_equal(neap_sampler_pick(s, logits, 0, &id), NEAP_OK);
+    assert_int_equal(id, 1);
+    neap_sampler_reset(s);
+    assert_int_equal(neap_sampler_pick(s, logits, 0, &id), NEAP_OK);
+    assert_int_equal(id, 0);
+    neap_sampler_free(s);
+    assert_int_equal(neap_sampler_new(ctx, &o, 3, &s), NEAP_OK);
+    neap_sampler_accept(s, prompt + 3, 1); /* -2, -1.5, -3 */
+    assert_int_equal(neap_sampler_pick(s, negative, 0, &id), NEAP_OK);
+    assert_int_equal(id, 1);
+    neap_sampler_free(s);
+}
+
+/* Draws see the same scores: with top-k 1, top-p or a low temperature it is the greedy choice. */
+static void test_penalty_of_draws(void **state)
+{
+    (void)state;
+    const float logits[4] = {2, 1.9f, -1, -1.1f};
+    const int32_t first = 0;
+    for (int way = 0; way < 3; way++) {
+        neap_sampler_options o = NEAP_SAMPLER_OPTIONS_INIT;
+        o.repeat_penalty = 8;
+        o.temperature = way == 2 ? 0.01f : 1;
+        o.top_k = way == 0 ? 1 : 0;
+        o.top_p = way == 1 ? 0.1f : 1;
+        neap_sampler *s;
+        int32_t id;
+        assert_int_equal(neap_sampler_new(ctx, &o, 4, &s), NEAP_OK);
+        neap_sampler_accept(s, &first, 1);
+        for (uint64_t step = 0; step < 20; step++) {
+            assert_int_equal(neap_sampler_pick(s, logits, step, &id), NEAP_OK);
+            assert_int_equal(id, 1);
+        }
+        neap_sampler_free(s);
+    }
 }
 
 int main(void)
@@ -336,6 +403,8 @@ int main(void)
         cmocka_unit_test(test_steps_repeat_and_seeds_differ),
         cmocka_unit_test(test_bad_logits),
         cmocka_unit_test(test_bad_options),
+        cmocka_unit_test(test_penalty),
+        cmocka_unit_test(test_penalty_of_draws),
         cmocka_unit_test(test_every_failing_allocation),
     };
     return cmocka_run_group_tests(tests, open_context, close_context);
