@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Makes tests/golden/text/bpe.json: a small byte-level BPE vocabulary and what Hugging Face's
-`tokenizers` makes of many odd texts with it, one group of cases for each pre-tokenizer; and
-chat.json: what Jinja makes of conversations with chat templates.
+`tokenizers` makes of many odd texts with it, one group of cases for each pre-tokenizer.
 
-    pip install tokenizers jinja2 && python3 tools/make_text_goldens.py
+    pip install tokenizers && python3 tools/make_text_goldens.py
 
 The vocabulary is trained without cutting lines into words, so that its merges cross what a
 pre-tokenizer keeps apart: a wrong cut shows in the ids."""
@@ -13,7 +12,6 @@ import pathlib
 import pydoc_data.topics
 import random
 
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 OUT = pathlib.Path(__file__).resolve().parent.parent / "tests" / "golden" / "text"
@@ -197,135 +195,6 @@ def make_bpe():
     (OUT / "bpe.json").write_text(json.dumps(data, separators=(",", ":")) + "\n")
 
 
-TURN = "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}"
-ASK = r"{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
-CHATML = "{% for message in messages %}" + TURN + "{% endfor %}" + ASK
-
-
-def with_system(text):
-    return (
-        "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
-        r"{{ '<|im_start|>system\n"
-        + text
-        + r"<|im_end|>\n' }}{% endif %}"
-        + TURN
-        + "{% endfor %}"
-        + ASK
-    )
-
-
-SMOLLM2 = with_system("You are a helpful AI assistant named SmolLM, trained by Hugging Face")
-LLAMA3 = (
-    r"{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = "
-    r"'<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ message['content'] | trim + "
-    r"'<|eot_id|>' %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}"
-    r"{{ content }}{% endfor %}"
-)
-LLAMA3_ASK = r"{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}"
-KNOWN = {
-    "chatml": CHATML,
-    "chatml with other quotes, white space and line breaks": r"""{#- a comment #}
-{%- for message in messages %}
-    {{- "<|im_start|>"  +  message.role + '\n' }}{{ message["content"] + "<|im_end|>" }}
-{% endfor -%}
-
-{%- if add_generation_prompt %}
-  {{- '<|im_start|>assistant\n' -}}
-{% endif %}
-""",
-    "dolphin": "{% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}"
-    + CHATML,
-    "hermes": "{{bos_token}}" + CHATML,
-    "smollm2": SMOLLM2,
-    "smollm2 in lines": SMOLLM2.replace("{% for", "{%- for").replace("{% endfor", "\n{%- endfor"),
-    "qwen2": with_system("You are a helpful assistant."),
-    "qwen1.5": with_system("You are a helpful assistant"),
-    "llama3": LLAMA3 + "{% if add_generation_prompt %}" + LLAMA3_ASK + "{% endif %}",
-    "llama3 as first published": LLAMA3 + LLAMA3_ASK,
-}
-SYSTEM_FIRST = r"""{% if messages[0].role == 'system' %}{% set system = messages[0].content %}{% set rest = messages[1:] %}
-{% else %}{% set system = 'SYSTEM' %}{% set rest = messages %}{% endif %}"""
-STYLES = {  # the format alone: the models' own templates are long, most of them about tools
-    "qwen25": SYSTEM_FIRST.replace(
-        "SYSTEM", "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
-    )
-    + r"{{ '<|im_start|>system\n' + system + '<|im_end|>\n' }}"
-    + CHATML.replace("in messages", "in rest"),
-    "llama31": SYSTEM_FIRST.replace("SYSTEM", "")
-    + r"""{{ bos_token + '<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: """
-    r"""December 2023\nToday Date: 26 Jul 2024\n\n' + system | trim + '<|eot_id|>' }}{% for message in rest %}"""
-    r"""{{ '<|start_header_id|>' + message.role + '<|end_header_id|>\n\n' + message.content | trim + '<|eot_id|>' }}"""
-    r"{% endfor %}{% if add_generation_prompt %}" + LLAMA3_ASK + "{% endif %}",
-}
-REFUSED = {  # near a known one, but not in all it can mean
-    "another system prompt": with_system("You are a pirate."),
-    "trimmed": CHATML.replace("message['content']", "message['content'] | trim"),
-    "thinks": CHATML.replace(r"assistant\n'", r"assistant\n<think>\n'"),
-    "no line end": CHATML.replace(" + '\n'}}{% endfor", "}}{% endfor"),
-    "a condition": CHATML.replace("{% if add", "{% if not thinking and add"),
-    "drops thoughts": CHATML.replace(
-        "message['content']", "message['content'].split('</think>')[-1]"
-    ),
-    "a blank line of text": CHATML.replace("{% endfor %}", "\n{% endfor %}"),
-    "text at the end": CHATML + "x",
-    "cut off": CHATML[:-12],
-    "an unclosed string": CHATML.replace("assistant\\n'", "assistant"),
-    "nothing but a brace": "{",
-    "an open tag": "{{",
-}
-
-
-def message(role, content):
-    return {"role": role, "content": content}
-
-
-def conversations():
-    s, u, a = (lambda c, r=r: message(r, c) for r in ("system", "user", "assistant"))
-    return [
-        [u("Hi")],
-        [s("Be brief."), u("Hi")],
-        [u("  a \n"), a(" b\t"), u("c")],
-        [s(" \u00a0x\u3000 "), u("q"), a("<think>hm</think>ok"), u("<tool_call>x</tool_call>")],
-        [u("a"), u("b")],
-        [a("first"), u("x")],
-        [s("s")],
-        [s("a"), s("b"), u("u")],
-        [u("u"), s("late"), a("w")],
-        [u(""), a(""), s("")],
-        [s(""), u(" \u0085\x1f\u200a\u2028")],
-        [u('it\'s "q" {{x}} {% y %} \\n'), a("Привет 🦙\n\n<|im_end|>")],
-    ]
-
-
-def make_chat():
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-    rows = []
-    for key, group in (("template", KNOWN), ("style", STYLES)):
-        for name, template in group.items():
-            compiled = environment.from_string(template)
-            cases = [
-                {
-                    "messages": c,
-                    "ask": ask,
-                    "text": compiled.render(
-                        messages=c,
-                        add_generation_prompt=ask,
-                        bos_token=CONTROL[1],
-                        eos_token=CONTROL[2],
-                    ),
-                }
-                for c in conversations()
-                for ask in (True, False)
-            ]
-            rows.append(
-                {"name": name, key: template if key == "template" else name, "cases": cases}
-            )
-    refused = [{"name": name, "template": template} for name, template in REFUSED.items()]
-    data = {"made_by": "tools/make_text_goldens.py", "known": rows, "refused": refused}
-    (OUT / "chat.json").write_text(json.dumps(data, separators=(",", ":")) + "\n")
-
-
 if __name__ == "__main__":
     OUT.mkdir(parents=True, exist_ok=True)
     make_bpe()
-    make_chat()

@@ -116,21 +116,30 @@ NEAP_API neap_status neap_text_stream_finish(neap_context *ctx, neap_text_stream
 /* ---- chat ----------------------------------------------------------------------------------- */
 
 typedef struct neap_chat_message {
-    const char *role; /* "system", "user", "assistant"; terminated */
+    const char *role; /* "system", "user", "assistant", or what the template knows; terminated */
     const char *content;
     size_t content_length; /* bytes */
 } neap_chat_message;
 
-/* Appends the prompt text of a conversation as the model file's template
- * (`tokenizer.chat_template`) would make it. The template's language is not evaluated: one that is
- * known is recognised by all of its text that has meaning, any other is NEAP_EUNSUPPORTED. With no
- * template (length 0) it is ChatML if the vocabulary has <|im_start|> and <|im_end|>, else
- * NEAP_EUNSUPPORTED. Encode the result with NEAP_ENCODE_NO_BOS. NEAP_EINVAL: no messages, or
- * another role than system, user and assistant. */
+/* Appends what a Jinja template makes of a conversation, as Hugging Face's transformers would: the
+ * template finds `messages` (each with role and content), `add_generation_prompt`, `bos_token` and
+ * `eos_token` if the vocabulary has them, and `tools` and `documents`, which are none. With no template
+ * (length 0) it is ChatML if the vocabulary has <|im_start|> and <|im_end|>, else NEAP_EUNSUPPORTED.
+ * Encode the result with NEAP_ENCODE_NO_BOS. Work and memory are bounded, whatever the template says;
+ * docs/formats.md lists what of the language is there. On an error `out` is as before:
+ * NEAP_EFORMAT: the template is wrong, or does with a value what cannot be done; NEAP_EINVAL: it
+ * refuses the conversation (raise_exception, whose text is the message), or there are no messages;
+ * NEAP_EUNSUPPORTED: a part of the language that is not there, by its name; NEAP_ELIMIT; NEAP_ENOMEM. */
 NEAP_API neap_status neap_chat_render(neap_context *ctx, const neap_tokenizer *tokenizer,
                                       const char *chat_template, size_t template_length,
                                       const neap_chat_message *messages, size_t count,
                                       bool add_generation_prompt, neap_text *out);
+
+/* The text of a well-known template, terminated and static ("chatml", "llama3", "gemma" ...); NULL and
+ * a length of 0 for another name. */
+NEAP_API const char *neap_chat_template_named(const char *name, size_t *length);
+/* The names of those, index 0, 1 ...; NULL behind the last. */
+NEAP_API const char *neap_chat_template_name(size_t index);
 
 #ifdef __cplusplus
 }
