@@ -41,7 +41,8 @@ typedef struct neap_tokenizer neap_tokenizer;
 
 /* Opens a Hugging Face tokenizer.json, or the vocabulary of a GGUF file. Beside a tokenizer.json,
  * tokenizer_config.json is read too if it is there: its `bos_token` and `eos_token` say which tokens
- * those are; otherwise they are what the file puts round a text and a token with a known end name.
+ * those are; otherwise they are what the file puts round a text and a token with a known end name. Its
+ * chat templates are kept: neap_tokenizer_chat_template.
  * BPE over bytes or characters. NEAP_EIO, NEAP_EFORMAT (names file, line and byte), NEAP_EUNSUPPORTED (names
  * the part of the file), NEAP_ELIMIT, NEAP_ENOMEM. A model's own tokenizer: neap_model_tokenizer. */
 NEAP_API neap_status neap_tokenizer_open(neap_context *ctx, const char *path, neap_tokenizer **out);
@@ -134,6 +135,12 @@ NEAP_API neap_status neap_chat_render(neap_context *ctx, const neap_tokenizer *t
                                       const char *chat_template, size_t template_length,
                                       const neap_chat_message *messages, size_t count,
                                       bool add_generation_prompt, neap_text *out);
+
+/* The chat template of the tokenizer's file, not terminated: a GGUF file's `tokenizer.chat_template`, or
+ * beside a tokenizer.json chat_template.jinja, else `chat_template` of tokenizer_config.json. With a name
+ * one of the file's further templates (`tokenizer.chat_template.NAME`). NULL and a length of 0: none. */
+NEAP_API const char *neap_tokenizer_chat_template(const neap_tokenizer *tokenizer, const char *name,
+                                                  size_t *length);
 
 /* The text of a well-known template, terminated and static ("chatml", "llama3", "gemma" ...); NULL and
  * a length of 0 for another name. */

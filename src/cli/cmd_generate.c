@@ -15,15 +15,11 @@ static int check_together(const cli_settings *s)
         return cli_usage("-p TEXT or --ids FILE.json is missing: the prompt");
     if (s->prompt && s->ids)
         return cli_usage("-p and --ids: one prompt is enough");
-    if (s->chat && s->raw)
-        return cli_usage("--chat and --raw exclude each other");
     if (s->ids && s->chat)
         return cli_usage("--chat and --ids exclude each other: ids are not put into a template");
-    if (s->system && !s->chat)
-        return cli_usage("--system needs --chat");
     if (s->chunk % 64)
         return cli_usage("--chunk %" PRId64 ": expected a multiple of 64", s->chunk);
-    return CLI_PARSED;
+    return cli_chat_check(s);
 }
 
 /* `plan` has a --json of its own. */
@@ -45,9 +41,7 @@ static int parse(cli_settings *s, bool plan, int argc, char **argv)
     const cli_option table[] = {
 #include "cli/model_options.def"
         {"max-tokens", 'n', CLI_INT, &s->new_tokens, 1, 1 << 30, "N", "new tokens (default: 128)"},
-        {"chat", 0, CLI_FLAG, &s->chat, 0, 0, NULL, "put the prompt into the chat template"},
-        {"system", 0, CLI_TEXT, &s->system, 0, 0, "TEXT", "with --chat: the system message"},
-        {"raw", 0, CLI_FLAG, &s->raw, 0, 0, NULL, "no template (default)"},
+#include "cli/chat_options.def"
         {"tokens", 0, CLI_FLAG, &s->tokens, 0, 0, NULL, "one JSON array of the new ids, not text"},
         {"stop", 0, CLI_EVENTS, &s->stops, 0, 0, "TEXT", "a text that ends the generation and is not shown; may "
          "be given again"},

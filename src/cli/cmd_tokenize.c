@@ -12,9 +12,7 @@ static int parse(cli_settings *s, int argc, char **argv)
 #include "cli/model_options.def"
         {"tokenizer", 0, CLI_TEXT, &s->tokenizer, 0, 0, "FILE",
          "a tokenizer.json, or a GGUF file, in the place of -m"},
-        {"chat", 0, CLI_FLAG, &s->chat, 0, 0, NULL, "put the text into the chat template"},
-        {"system", 0, CLI_TEXT, &s->system, 0, 0, "TEXT", "with --chat: the system message"},
-        {"raw", 0, CLI_FLAG, &s->raw, 0, 0, NULL, "no template (default)"},
+#include "cli/chat_options.def"
 #include "cli/common_options.def"
         {.name = NULL},
     };
@@ -27,9 +25,7 @@ static int parse(cli_settings *s, int argc, char **argv)
         return cli_usage("-m and --tokenizer exclude each other");
     if (!s->prompt)
         return cli_usage("-p TEXT is missing: the text");
-    if (s->chat && s->raw)
-        return cli_usage("--chat and --raw exclude each other");
-    return s->system && !s->chat ? cli_usage("--system needs --chat") : CLI_PARSED;
+    return cli_chat_check(s);
 }
 
 static int print_ids(const neap_ids *ids)

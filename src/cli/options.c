@@ -22,7 +22,7 @@ static void free_events(cli_events *e)
 
 void cli_settings_free(cli_settings *s)
 {
-    char *texts[] = {s->model, s->tokenizer, s->prompt, s->system, s->ids,     s->logits,
+    char *texts[] = {s->model, s->tokenizer, s->prompt, s->system, s->chat_template, s->ids, s->logits,
                      s->stats, s->method,    s->data,   s->file,   s->kv_cache,
                      s->language, s->html, s->trace, s->measured, s->planner};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)

@@ -52,7 +52,7 @@ typedef struct cli_option {
 typedef struct cli_settings {
     bool help, quiet, json, chat, raw, tokens, ignore_eos, tensors, verbose;
     bool timestamps, srt, no_fallback; /* of transcribe */
-    char *model, *tokenizer, *prompt, *system, *ids, *logits, *stats;
+    char *model, *tokenizer, *prompt, *system, *chat_template, *ids, *logits, *stats;
     char *method, *data, *kv_cache, *language;
     char *html, *trace, *measured; /* of plan */
     char *planner;

@@ -1,4 +1,4 @@
-/* prompt.c - the prompt's token ids: from text, standard input, a chat template or a JSON file. */
+/* prompt.c - the prompt's token ids: from text, standard input or a JSON file. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -28,22 +28,6 @@ static int read_input(cli_task *task, neap_text *out)
     return CLI_DONE;
 }
 
-static int render_chat(cli_task *task, const char *text, size_t length, neap_text *out)
-{
-    neap_chat_message messages[2];
-    size_t count = 0, template_length = 0;
-    const char *system = task->settings->system;
-    if (system)
-        messages[count++] = (neap_chat_message){"system", system, strlen(system)};
-    messages[count++] = (neap_chat_message){"user", text, length};
-    const char *template =
-        task->model ? neap_model_chat_template(task->model, &template_length) : NULL;
-    if (neap_chat_render(task->ctx, cli_task_tokenizer(task), template, template_length, messages,
-                         count, true, out) != NEAP_OK)
-        return cli_context_failed(task->ctx);
-    return CLI_DONE;
-}
-
 static int encode(cli_task *task, const char *text, size_t length, unsigned flags)
 {
     const neap_tokenizer *tokenizer = cli_task_tokenizer(task);
@@ -61,9 +45,10 @@ static int prompt_from_text(cli_task *task)
     const char *text = from_input ? input.data : given;
     const size_t length = from_input ? input.length : strlen(given);
     if (status == CLI_DONE && task->settings->chat) {
-        status = render_chat(task, text, length, &chat);
+        unsigned flags;
+        status = cli_chat_render(task, text, length, &chat, &flags);
         if (status == CLI_DONE)
-            status = encode(task, chat.data, chat.length, NEAP_ENCODE_NO_BOS);
+            status = encode(task, chat.data, chat.length, flags);
     } else if (status == CLI_DONE) {
         status = encode(task, text, length, 0);
     }

@@ -40,6 +40,10 @@ const neap_tokenizer *cli_task_tokenizer(const cli_task *task);
 /* For commands without a session: what was taken until now fits --memory, or is refused. */
 int cli_within_budget(neap_context *ctx, uint64_t limit, const char *what);
 int cli_task_within_budget(cli_task *task);
+/* Do the options of chat_options.def go together? CLI_PARSED, or the exit status. */
+int cli_chat_check(const cli_settings *settings);
+/* Appends `length` bytes of the user's, put into the chat template; *flags: how to encode that. */
+int cli_chat_render(cli_task *task, const char *text, size_t length, neap_text *out, unsigned *flags);
 /* The text of -p (rendered with the chat template for --chat) or --ids becomes task->ids; as a
  * prompt, no ids are an error. */
 int cli_task_tokens(cli_task *task);

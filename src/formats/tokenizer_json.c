@@ -508,7 +508,8 @@ static neap_status visit_config(void *user, const np_json_event *e)
     config_reader *r = user;
     if (e->depth == 1 && e->kind == NP_JSON_KEY) {
         const node key = {.kind = NP_JSON_STRING, .text = e->text};
-        r->kept = np_json_is(&key, "bos_token") || np_json_is(&key, "eos_token");
+        r->kept = np_json_is(&key, "bos_token") || np_json_is(&key, "eos_token") ||
+                  np_json_is(&key, "chat_template");
     }
     np_json_event copied = *e; /* the file is closed before the tree is used */
     copied.lasting = false;

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/shown.h"
 #include "formats/tokenizer_json.h"
 #include "models/model.h"
 #include "text/tokenizer.h"
@@ -93,6 +94,27 @@ static neap_status make(const np_gguf *g, tables *t, neap_tokenizer **out)
     return s == NEAP_OK ? np_tokenizer_new(g->ctx, &v, out) : s;
 }
 
+/* tokenizer.chat_template, and tokenizer.chat_template.NAME. */
+static neap_status read_templates(const np_gguf *g, neap_tokenizer *t)
+{
+    static const char key[] = "tokenizer.chat_template";
+    const size_t n = sizeof key - 1;
+    neap_status s = NEAP_OK;
+    for (uint32_t i = 0; i < g->n_values && s == NEAP_OK; i++) {
+        const np_gguf_value *v = &g->values[i];
+        np_bytes name = v->key;
+        if (name.n < n || memcmp(name.p, key, n) != 0 || (name.n > n && name.p[n] != '.'))
+            continue;
+        if (v->type != NP_GGUF_STRING || v->is_array)
+            return np_fail(g->ctx, NEAP_EFORMAT, "%s: expected one string", np_show(name).text);
+        name.n -= name.n > n ? n + 1 : n;
+        name.p += v->key.n > n ? n + 1 : n;
+        if (v->data.n > 0)
+            s = np_tokenizer_add_template(t, name, v->data, false);
+    }
+    return s;
+}
+
 static neap_status read_gguf(const np_gguf *g, neap_tokenizer **out)
 {
     tables t = {0};
@@ -104,6 +126,10 @@ static neap_status read_gguf(const np_gguf *g, neap_tokenizer **out)
         s = read_types(g, &t);
     if (s == NEAP_OK)
         s = make(g, &t, out);
+    if (s == NEAP_OK && (s = read_templates(g, *out)) != NEAP_OK) {
+        neap_tokenizer_free(*out);
+        *out = NULL;
+    }
     np_free(g->ctx, NEAP_MEM_HOST, t.pieces, t.n_pieces * sizeof *t.pieces);
     np_free(g->ctx, NEAP_MEM_HOST, t.merges, t.n_merges * sizeof *t.merges);
     np_free(g->ctx, NEAP_MEM_HOST, t.types, t.n_types * sizeof *t.types);
@@ -142,17 +168,22 @@ static neap_status open_gguf(neap_context *ctx, const char *path, np_file_map *m
     return status;
 }
 
+/* The path of a file in the folder of `path`; false: there is none. */
+static bool path_beside(const char *path, const char *name, char out[PATH_BYTES])
+{
+    const char *slash = strrchr(path, '/');
+    const int folder = slash ? (int)(slash - path) + 1 : 0;
+    if ((size_t)folder + strlen(name) >= PATH_BYTES)
+        return false;
+    snprintf(out, PATH_BYTES, "%.*s%s", folder, path, name);
+    return access(out, F_OK) == 0;
+}
+
 /* tokenizer_config.json in the folder of `path`, if there is one. */
 static neap_status read_config(neap_context *ctx, const char *path, np_json_tree *out)
 {
-    static const char name[] = "tokenizer_config.json";
     char config[PATH_BYTES];
-    const char *slash = strrchr(path, '/');
-    int folder = slash ? (int)(slash - path) + 1 : 0;
-    if ((size_t)folder + sizeof name > sizeof config)
-        return NEAP_OK;
-    snprintf(config, sizeof config, "%.*s%s", folder, path, name);
-    if (access(config, F_OK) != 0)
+    if (!path_beside(path, "tokenizer_config.json", config))
         return NEAP_OK;
     np_file_map map;
     neap_status status = np_file_map_open(ctx, config, &map);
@@ -165,6 +196,42 @@ static neap_status read_config(neap_context *ctx, const char *path, np_json_tree
     return status;
 }
 
+/* A string, or an array of objects with a name ("default": the file's own) and a template. */
+static neap_status add_templates(neap_context *ctx, const np_json_tree *config, neap_tokenizer *t)
+{
+    const np_json_node *v = config->count ? np_json_get(config, config->nodes, "chat_template") : NULL;
+    if (!v)
+        return NEAP_OK;
+    if (v->kind == NP_JSON_STRING)
+        return np_tokenizer_add_template(t, (np_bytes){0}, v->text, true);
+    neap_status status = NEAP_OK;
+    const np_json_node *row = v->kind == NP_JSON_ARRAY ? np_json_child(config, v) : NULL;
+    for (; row && status == NEAP_OK; row = np_json_next(config, row)) {
+        const np_json_node *name = np_json_get(config, row, "name"), *text = np_json_get(config, row, "template");
+        if (!name || name->kind != NP_JSON_STRING || !text || text->kind != NP_JSON_STRING)
+            return np_fail(ctx, NEAP_EFORMAT, "chat_template: expected names with templates");
+        status = np_tokenizer_add_template(t, np_json_is(name, "default") ? (np_bytes){0} : name->text,
+                                           text->text, true);
+    }
+    return v->kind == NP_JSON_ARRAY ? status
+                                    : np_fail(ctx, NEAP_EFORMAT, "chat_template: expected a string or an array");
+}
+
+/* chat_template.jinja in the folder of `path` goes before what tokenizer_config.json has. */
+static neap_status add_template_file(neap_context *ctx, const char *path, neap_tokenizer *t)
+{
+    char beside[PATH_BYTES];
+    np_file_map map;
+    if (!path_beside(path, "chat_template.jinja", beside))
+        return NEAP_OK;
+    neap_status status = np_file_map_open(ctx, beside, &map);
+    if (status != NEAP_OK)
+        return status;
+    status = np_tokenizer_add_template(t, (np_bytes){0}, (np_bytes){map.data, map.bytes}, true);
+    np_file_map_close(&map);
+    return status;
+}
+
 static neap_status open_json(neap_context *ctx, const char *path, const np_file_map *map,
                              neap_tokenizer **out)
 {
@@ -172,6 +239,14 @@ static neap_status open_json(neap_context *ctx, const char *path, const np_file_
     neap_status status = read_config(ctx, path, &config);
     if (status == NEAP_OK) {
         status = np_tokenizer_json(ctx, (np_bytes){map->data, map->bytes}, &config, out);
+        if (status == NEAP_OK) {
+            status = add_templates(ctx, &config, *out);
+            status = status == NEAP_OK ? add_template_file(ctx, path, *out) : status;
+            if (status != NEAP_OK) {
+                neap_tokenizer_free(*out);
+                *out = NULL;
+            }
+        }
         if (status != NEAP_OK && status != NEAP_ENOMEM)
             np_fail_prefix(ctx, "%s", path);
     }

@@ -29,6 +29,37 @@ const char *neap_chat_template_named(const char *name, size_t *length)
     return NULL;
 }
 
+neap_status np_tokenizer_add_template(neap_tokenizer *t, np_bytes name, np_bytes text, bool copied)
+{
+    if (name.n == 0 && !copied) {
+        t->chat_template = text;
+        return NEAP_OK;
+    }
+    t->kept.ctx = t->ctx;
+    np_chat_template *added = np_blocks_take(&t->kept, sizeof *added);
+    if (copied && added) {
+        name.p = name.n ? (const uint8_t *)np_blocks_string(&t->kept, name) : NULL;
+        text.p = (const uint8_t *)np_blocks_string(&t->kept, text);
+    }
+    if (!added || (copied && (!text.p || (name.n && !name.p))))
+        return NEAP_ENOMEM;
+    *added = (np_chat_template){t->templates, name, text};
+    t->templates = added;
+    return NEAP_OK;
+}
+
+const char *neap_tokenizer_chat_template(const neap_tokenizer *t, const char *name, size_t *length)
+{
+    const np_bytes wanted = {(const uint8_t *)name, name ? strlen(name) : 0};
+    for (const np_chat_template *c = t->templates; c; c = c->next)
+        if (c->name.n == wanted.n && (wanted.n == 0 || memcmp(c->name.p, wanted.p, wanted.n) == 0)) {
+            *length = c->text.n;
+            return (const char *)c->text.p;
+        }
+    *length = name ? 0 : t->chat_template.n;
+    return *length ? (const char *)t->chat_template.p : NULL;
+}
+
 /* The template of a file that has none. */
 static neap_status default_template(neap_context *ctx, const neap_tokenizer *t, np_bytes *out)
 {

@@ -530,6 +530,7 @@ void neap_tokenizer_free(neap_tokenizer *t)
     np_free(ctx, NEAP_MEM_HOST, t->special, t->n_special * sizeof *t->special);
     np_free(ctx, NEAP_MEM_HOST, t->block, t->block_bytes);
     np_file_map_close(&t->map);
+    np_blocks_free(&t->kept);
     np_free(ctx, NEAP_MEM_HOST, t, sizeof *t);
 }
 

@@ -5,6 +5,7 @@
 #ifndef NP_TOKENIZER_H
 #define NP_TOKENIZER_H
 
+#include "base/blocks.h"
 #include "base/file_map.h"
 #include "base/reader.h"
 #include "neap/tokenizer.h"
@@ -79,6 +80,10 @@ neap_status np_tokenizer_finish(neap_tokenizer *tokenizer);
 void np_tokenizer_own(neap_tokenizer *tokenizer, void *block, uint64_t bytes);
 void np_tokenizer_own_map(neap_tokenizer *tokenizer, np_file_map map);
 
+/* The template of chats that the file has, or (with a name) one more of them. The bytes must outlive
+ * the tokenizer; with `copied` they need not. NEAP_ENOMEM. */
+neap_status np_tokenizer_add_template(neap_tokenizer *tokenizer, np_bytes name, np_bytes text, bool copied);
+
 /* ---- inside --------------------------------------------------------------------------------- */
 
 /* A hash table of 24-bit numbers; what they number is compared by the user. 0 = free slot. */
@@ -93,6 +98,11 @@ typedef struct np_merge {
     int32_t left, right, merged;
 } np_merge;
 
+typedef struct np_chat_template {
+    struct np_chat_template *next;
+    np_bytes name, text; /* name: n == 0 for the file's own */
+} np_chat_template;
+
 struct neap_tokenizer {
     neap_context *ctx;
     np_pretokenizer *pretokenizer;
@@ -100,6 +110,9 @@ struct neap_tokenizer {
     void *block;         /* owned: holds the pieces */
     uint64_t block_bytes;
     np_file_map map;     /* owned: as well */
+    np_bytes chat_template;      /* the file's own, if it lies there */
+    np_chat_template *templates; /* others; in `kept`, as what of them was copied */
+    np_blocks kept;
     const uint8_t *base; /* the lowest piece */
     uint32_t n_tokens, n_merges, n_special;
     uint32_t merges_added;
