@@ -39,6 +39,13 @@ for how in -m --tokenizer; do
     must 0 tokenize $how "$work/wrong.gguf" -p hi
 done
 
+makes $'<|im_start|>system\nYou are a tiny model<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n' \
+    -m $tiny --chat -p hi
+must 0 generate -m $tiny --ids "$work/chat" -n 8 --tokens -q
+cp "$work/out" "$work/tokens"
+must 0 generate -m $tiny --chat -p hi -n 8 --tokens -q
+same_files "generate --chat" "$work/tokens" "$work/out"
+
 # By name, and the user's own.
 makes $'<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n' -m "$work/own.gguf" --chat --chat-template chatml -p hi
 makes $'<start_of_turn>user\nbe\n\nhi<end_of_turn>\n<start_of_turn>model\n' -m "$work/none.gguf" --chat --chat-template gemma \

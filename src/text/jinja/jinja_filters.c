@@ -648,7 +648,8 @@ static bool choose(np_jinja *j, value self, const np_jinja_call *call, size_t sk
     const bool named = call->n > skip;
     if (named && !np_jinja_is_string(call->at[skip]))
         return NP_JINJA_RAISE(j, "select and reject need the name of a test");
-    const np_jinja_call rest = {call->at + skip + 1, named ? call->n - skip - 1 : 0, call->named, call->n_named};
+    const np_jinja_call rest = {named ? call->at + skip + 1 : NULL, named ? call->n - skip - 1 : 0, call->named,
+                                call->n_named};
     if (!np_jinja_deeper(j))
         return false;
     for (size_t i = 0; i < items.n; i++) {
