@@ -164,12 +164,11 @@ bool np_jinja_slice(np_jinja *j, value of, const value bounds[3], value *out)
     bool has_start, has_stop, has_step;
     if (of.kind == NP_JINJA_UNDEFINED)
         return np_jinja_undefined_fails(j, of);
-    *out = np_jinja_undefined((np_bytes){0});
     const bool sliced = np_jinja_is_string(of) || (of.kind == NP_JINJA_LIST && of.form != NP_JINJA_VIEW &&
                                                    of.form != NP_JINJA_GENERATOR);
     if (!sliced || !slice_bound(bounds[0], &start, &has_start) || !slice_bound(bounds[1], &stop, &has_stop) ||
         !slice_bound(bounds[2], &step, &has_step))
-        return true; /* what Python raises, Jinja makes undefined */
+        return NP_JINJA_RAISE(j, "a slice of a %s, or with a bound that is no number", np_jinja_type(of));
     if (step == 0)
         return NP_JINJA_RAISE(j, "a slice with step 0");
     if (step < -INT32_MAX)

@@ -469,8 +469,18 @@ static bool keys_of(np_jinja *j, np_jinja_list items, value path, bool case_sens
     return true;
 }
 
+/* The filter `sort` asks for the order of keys that are not equal only; `dictsort` of all. */
+static bool order_keys(np_jinja *j, value a, value b, bool unequal_only, int *out)
+{
+    bool same = false;
+    if (unequal_only && !np_jinja_equal(j, a, b, &same))
+        return false;
+    *out = 0;
+    return same || np_jinja_order(j, a, b, out);
+}
+
 /* Stable; `items` in the order of `keys`. Both are overwritten. */
-static bool sort_by(np_jinja *j, np_jinja_list *items, value *keys, bool descending)
+static bool sort_by(np_jinja *j, np_jinja_list *items, value *keys, bool descending, bool unequal_only)
 {
     value *other = np_jinja_take(j, items->n, 2 * sizeof *other), *at = items->at;
     if (!other)
@@ -482,7 +492,7 @@ static bool sort_by(np_jinja *j, np_jinja_list *items, value *keys, bool descend
             const size_t end = middle + width < items->n ? middle + width : items->n;
             for (size_t a = from, b = middle, to = from; to < end; to++) {
                 int order = 0;
-                if (a < middle && b < end && !np_jinja_order(j, keys[b], keys[a], &order))
+                if (a < middle && b < end && !order_keys(j, keys[b], keys[a], unequal_only, &order))
                     return false;
                 const bool second = a == middle || (b < end && (descending ? order == 1 : order == -1));
                 const size_t take = second ? b++ : a++;
@@ -503,7 +513,7 @@ static bool filter_sort(np_jinja *j, value self, const value *at, value *out)
     value *keys;
     return np_jinja_items(j, self, &items) && copy_list(j, items, NP_JINJA_PLAIN, out) &&
            keys_of(j, *out->list, at[2], np_jinja_truth(at[1]), &keys) &&
-           sort_by(j, out->list, keys, np_jinja_truth(at[0]));
+           sort_by(j, out->list, keys, np_jinja_truth(at[0]), true);
 }
 
 /* case_sensitive, by, reverse */
@@ -517,7 +527,7 @@ static bool filter_dictsort(np_jinja *j, value self, const value *at, value *out
         return NP_JINJA_RAISE(j, "dictsort by something that is neither key nor value");
     return pairs_of(j, self.dict, NP_JINJA_PLAIN, out) &&
            keys_of(j, *out->list, np_jinja_whole(by_value), np_jinja_truth(at[0]), &keys) &&
-           sort_by(j, out->list, keys, np_jinja_truth(at[2]));
+           sort_by(j, out->list, keys, np_jinja_truth(at[2]), false);
 }
 
 /* case_sensitive, attribute */
