@@ -736,6 +736,10 @@ def expected(fn, x, p, dtype):
         return A(x[0].v @ x[1].v.T, promote(x[0].dtype, x[1].dtype))
     if fn == "linear_q":
         return A(x[0].v @ weights(p["w"])[1].T, x[0].dtype)
+    if fn == "expert_linear":
+        w, index = (weights(p["w"])[1][:, None], x[1].v) if "w" in p else (x[1].v, x[2].v)
+        each = x[0].v if x[0].v.ndim == 3 else np.repeat(x[0].v[:, None], index.shape[1], axis=1)
+        return A(np.einsum("tuk,tunk->tun", each, w[index.astype(np.int64)]), "f32")
     if fn == "take_q":
         return A(weights(p["w"])[1][x[0].v.astype(np.int64)], "f32")
     if fn in ("arange", "param_scalar", "full", "random_uniform", "random_categorical"):

@@ -223,6 +223,10 @@ NEAP_API neap_array *neap_linear_decoded(neap_array *x, neap_array *w, neap_dtyp
 NEAP_API neap_array *neap_embedding_decoded(neap_array *indices, neap_array *w, neap_dtype type,
                                             neap_dtype dtype);
 
+/* Each row of x times the weights of some experts: x f32 [T, K], or [T, U, K] with a row for each, w
+ * [E, N, K] (floats or a GGUF type), index [T, U] integers below E (NEAP_EINVAL when it runs) ->
+ * f32 [T, U, N]: the bits that neap_linear gives with w[index]. T may be set at run time. */
+NEAP_API neap_array *neap_expert_linear(neap_array *x, neap_array *w, neap_array *index);
 /* As mlx.core.gather_mm: for each pair of indices (broadcast) the product of a matrix of a
  * [.., M, K] and one of b [.., K, N], counted through the leading dimensions -> [index shape, M, N].
  * Without indices of one side: 0, 1, .. in the shape of its leading dimensions; without any:

@@ -48,7 +48,8 @@ static void value_text(const np_gguf_value *v, char *out, size_t room)
     else if (v->type == NP_GGUF_STRING)
         snprintf(out, room, "\"%s\"", np_show(v->data).text);
     else if (np_gguf_number(v, &number))
-        snprintf(out, room, v->type == NP_GGUF_BOOL ? (number != 0 ? "true" : "false") : "%.9g", number);
+        snprintf(out, room, v->type == NP_GGUF_BOOL ? (number != 0 ? "true" : "false") : "%.9g",
+                 number);
     else
         snprintf(out, room, "of type %s", np_gguf_type_name(v->type));
 }

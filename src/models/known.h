@@ -34,7 +34,8 @@ typedef struct np_known {
     size_t n_tensors;
 } np_known;
 
-/* NEAP_EUNSUPPORTED: a part of a split file, or anything but a model. Before all else is looked at. */
+/* NEAP_EUNSUPPORTED: a part of a split file, or anything but a model. Before all else is looked at.
+ */
 neap_status np_model_check_kind(const struct neap_model *m);
 /* NEAP_EUNSUPPORTED: a key of the architecture (`m->arch`) that the table does not let pass. */
 neap_status np_model_check_keys(const struct neap_model *m);

@@ -1,7 +1,7 @@
 /* llama.c - the llama architecture as GGUF files hold it (Llama 1-3, SmolLM, Mistral and kin):
  * RMS norms, grouped-query attention with rotary embedding over adjacent pairs (the file's q and k
- * rows are permuted for that), a gated SiLU feed-forward. Tensor and key names are llama.cpp's. What
- * a file may say is read in llama_open.c. */
+ * rows are permuted for that), a gated SiLU feed-forward. Tensor and key names are llama.cpp's.
+ * What a file may say is read in llama_open.c. */
 #include "models/llama.h"
 
 #include "models/model.h"
@@ -82,15 +82,33 @@ static neap_array *attend(const np_forward *f, int64_t l, neap_array *h)
     neap_state_append(room, v);
     neap_attention_options o = NEAP_ATTENTION_OPTIONS_INIT;
     o.scale = s->attention_scale;
-    o.causal = true;
+    o.causal = s->causal;
     o.positions_first = true;
     neap_array *past = neap_limit(neap_state_read(vs), 1, f->length);
     neap_array *y = neap_attention(q, neap_state_read(ks), past, &o);
     return project(m, l, "attn_output", y);
 }
 
+/* The best experts by the softmax over all; their weights among themselves sum to 1. */
+static neap_array *mixture(const neap_model *m, int64_t l, neap_array *h)
+{
+    const int64_t used = m->sizes.experts_used;
+    const float least = 6.103515625e-5f; /* as llama.cpp: no division by a sum of nothing */
+    neap_array *others = neap_neg(neap_softmax(neap_linear(h, weight(m, l, "ffn_gate_inp")), -1));
+    neap_array *index = neap_narrow(neap_argsort(others, -1), -1, 0, used);
+    neap_array *share = neap_neg(neap_narrow(neap_sort(others, -1), -1, 0, used));
+    neap_array *sum = neap_sum(share, -1, NEAP_KEEPDIMS);
+    share = neap_div(share, neap_maximum(sum, neap_scalar(NEAP_F32, least)));
+    neap_array *gate = neap_silu(neap_expert_linear(h, weight(m, l, "ffn_gate_exps"), index));
+    neap_array *up = neap_expert_linear(h, weight(m, l, "ffn_up_exps"), index);
+    neap_array *down = neap_expert_linear(neap_mul(gate, up), weight(m, l, "ffn_down_exps"), index);
+    return neap_sum(neap_mul(down, neap_expand_dims(share, -1)), 1, 0);
+}
+
 static neap_array *feed_forward(const neap_model *m, int64_t l, neap_array *h)
 {
+    if (m->sizes.experts)
+        return mixture(m, l, h);
     neap_array *gate = neap_silu(project(m, l, "ffn_gate", h));
     return project(m, l, "ffn_down", neap_mul(gate, project(m, l, "ffn_up", h)));
 }

@@ -57,6 +57,14 @@ static neap_status read_counts(neap_model *m)
         e = check_range(m, "llama.attention.head_count", s->heads, 1, 4096);
     if (e == NEAP_OK)
         e = check_range(m, "llama.attention.head_count_kv", s->kv_heads, 1, s->heads);
+    if (e == NEAP_OK)
+        e = read_u32(m, "llama.expert_count", NP_GGUF_OPTIONAL, &s->experts);
+    if (e == NEAP_OK)
+        e = read_u32(m, "llama.expert_used_count", NP_GGUF_OPTIONAL, &s->experts_used);
+    if (e == NEAP_OK)
+        e = check_range(m, "llama.expert_count", s->experts, 0, 512);
+    if (e == NEAP_OK)
+        e = check_range(m, "llama.expert_used_count", s->experts_used, s->experts > 0, s->experts);
     if (e == NEAP_OK && s->heads % s->kv_heads)
         e = np_fail(m->ctx, NEAP_EFORMAT, "%s: %lld heads are no multiple of %lld kv heads",
                     m->gguf->name, (long long)s->heads, (long long)s->kv_heads);
@@ -97,8 +105,8 @@ static neap_status read_rope(neap_model *m)
  *
  * A pair i turns by position * base^(-2i/rotary) / factor_i, where factor_i is the file's
  * rope_freqs (Llama 3.1). Type linear divides all angles, none divides none, and yarn divides those
- * of slow pairs, leaves those of fast ones, goes from one to the other in a ramp over the pairs, and
- * scales what was turned (arXiv:2309.00071). Without a type a factor is linear's. */
+ * of slow pairs, leaves those of fast ones, goes from one to the other in a ramp over the pairs,
+ * and scales what was turned (arXiv:2309.00071). Without a type a factor is linear's. */
 
 typedef enum scaling_kind { SCALE_NONE, SCALE_LINEAR, SCALE_YARN } scaling_kind;
 
@@ -146,9 +154,10 @@ static neap_status read_yarn(const neap_model *m, scaling *r)
         if (!np_gguf_find(m->gguf, keys[i].key))
             continue;
         if (r->kind != SCALE_YARN)
-            return np_fail(m->ctx, NEAP_EUNSUPPORTED,
-                           "%s: key '%s' is for rope scaling \"yarn\", which the file does not have",
-                           m->gguf->name, keys[i].key);
+            return np_fail(
+                m->ctx, NEAP_EUNSUPPORTED,
+                "%s: key '%s' is for rope scaling \"yarn\", which the file does not have",
+                m->gguf->name, keys[i].key);
         neap_status e = np_gguf_f32(m->gguf, keys[i].key, NP_GGUF_OPTIONAL, keys[i].to);
         if (e != NEAP_OK)
             return e;
@@ -163,7 +172,11 @@ static neap_status read_yarn(const neap_model *m, scaling *r)
 static neap_status read_scaling(const neap_model *m, scaling *r)
 {
     const char *key = "llama.rope.scaling.factor";
-    *r = (scaling){.factor = 1, .attention = 1, .blend = 1, .beta_fast = 32, .beta_slow = 1,
+    *r = (scaling){.factor = 1,
+                   .attention = 1,
+                   .blend = 1,
+                   .beta_fast = 32,
+                   .beta_slow = 1,
                    .original = (uint32_t)m->sizes.context_length};
     if (!np_gguf_find(m->gguf, key))
         key = "llama.rope.scale_linear";
@@ -286,25 +299,65 @@ static neap_status expect_biases(neap_model *m, int64_t l, const wanted *want, s
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-static neap_status expect_layer(neap_model *m, int64_t l)
+static neap_status expect_attention(neap_model *m, int64_t l)
 {
     const np_sizes *s = &m->sizes;
     const int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
-    const wanted norms[] = {{"attn_norm", s->hidden, 0}, {"ffn_norm", s->hidden, 0}},
-                 one[] = {{"attn_qkv", q + 2 * kv, s->hidden}},
-                 three[] = {{"attn_q", q, s->hidden}, {"attn_k", kv, s->hidden}, {"attn_v", kv, s->hidden}},
-                 rest[] = {{"attn_output", s->hidden, q}, {"ffn_gate", s->ffn, s->hidden},
-                           {"ffn_up", s->ffn, s->hidden}, {"ffn_down", s->hidden, s->ffn}};
+    const wanted one[] =
+        {
+            {"attn_qkv", q + 2 * kv, s->hidden}
+    },
+                 three[] = {{"attn_q", q, s->hidden},
+                            {"attn_k", kv, s->hidden},
+                            {"attn_v", kv, s->hidden}},
+                 output[] = {{"attn_output", s->hidden, q}};
     const bool fused = np_model_has(m, "blk.%lld.attn_qkv.weight", (long long)l),
                fused_bias = fused && np_model_has(m, "blk.%lld.attn_qkv.bias", (long long)l);
+    neap_status e =
+        fused ? expect_all(m, l, one, COUNT(one)) : expect_all(m, l, three, COUNT(three));
+    if (e == NEAP_OK)
+        e = fused_bias ? expect_biases(m, l, one, COUNT(one))
+                       : expect_biases(m, l, three, COUNT(three));
+    if (e == NEAP_OK)
+        e = expect_all(m, l, output, COUNT(output));
+    return e == NEAP_OK ? expect_biases(m, l, output, COUNT(output)) : e;
+}
+
+static neap_status expect_experts(neap_model *m, int64_t l)
+{
+    const np_sizes *s = &m->sizes;
+    const wanted router[] =
+        {
+            {"ffn_gate_inp", s->experts, s->hidden}
+    },
+                 stacks[] = {{"ffn_gate_exps", s->ffn, s->hidden},
+                             {"ffn_up_exps", s->ffn, s->hidden},
+                             {"ffn_down_exps", s->hidden, s->ffn}};
+    neap_status e = expect_all(m, l, router, COUNT(router));
+    for (size_t i = 0; e == NEAP_OK && i < COUNT(stacks); i++)
+        e = np_model_expect_stack(m, s->experts, stacks[i].rows, stacks[i].columns,
+                                  "blk.%lld.%s.weight", (long long)l, stacks[i].name);
+    return e;
+}
+
+static neap_status expect_layer(neap_model *m, int64_t l)
+{
+    const np_sizes *s = &m->sizes;
+    const wanted norms[] =
+        {
+            {"attn_norm", s->hidden, 0},
+            {"ffn_norm",  s->hidden, 0}
+    },
+                 ffn[] = {{"ffn_gate", s->ffn, s->hidden},
+                          {"ffn_up", s->ffn, s->hidden},
+                          {"ffn_down", s->hidden, s->ffn}};
     neap_status e = expect_all(m, l, norms, COUNT(norms));
     if (e == NEAP_OK)
-        e = fused ? expect_all(m, l, one, COUNT(one)) : expect_all(m, l, three, COUNT(three));
-    if (e == NEAP_OK)
-        e = expect_all(m, l, rest, COUNT(rest));
-    if (e == NEAP_OK)
-        e = fused_bias ? expect_biases(m, l, one, COUNT(one)) : expect_biases(m, l, three, COUNT(three));
-    return e == NEAP_OK ? expect_biases(m, l, rest, COUNT(rest)) : e;
+        e = expect_attention(m, l);
+    if (e != NEAP_OK || s->experts)
+        return e == NEAP_OK ? expect_experts(m, l) : e;
+    e = expect_all(m, l, ffn, COUNT(ffn));
+    return e == NEAP_OK ? expect_biases(m, l, ffn, COUNT(ffn)) : e;
 }
 
 /* ---- the whole --------------------------------------------------------------------------------
@@ -345,15 +398,18 @@ static neap_status check_agreement(const neap_model *m)
                        m->gguf->name, (long long)window, (long long)m->sizes.context_length);
     if (e == NEAP_OK)
         e = read_u32(m, "llama.embedding_length_out", NP_GGUF_OPTIONAL, &width);
-    return e == NEAP_OK
-               ? check_range(m, "llama.embedding_length_out", width, m->sizes.hidden, m->sizes.hidden)
-               : e;
+    return e == NEAP_OK ? check_range(m, "llama.embedding_length_out", width, m->sizes.hidden,
+                                      m->sizes.hidden)
+                        : e;
 }
 
 neap_status np_llama_open(neap_model *m)
 {
     np_sizes *s = &m->sizes;
+    s->causal = true;
     neap_status e = read_counts(m);
+    if (e == NEAP_OK)
+        e = np_gguf_bool(m->gguf, "llama.attention.causal", NP_GGUF_OPTIONAL, &s->causal);
     if (e == NEAP_OK)
         e = read_rope(m);
     if (e == NEAP_OK)

@@ -14,6 +14,8 @@ typedef struct np_arch np_arch;
 typedef struct np_sizes {
     int64_t context_length, layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary, rotary;
     float rope_base, rope_scale, norm_eps;
+    int64_t experts, experts_used; /* 0: one feed-forward for all */
+    bool causal;                   /* false: a prompt's tokens see each other, whichever comes first */
     float attention_scale; /* of the scores; 0: 1 / sqrt(head_dim) */
 } np_sizes;
 
@@ -71,6 +73,9 @@ struct np_arch {
  * 0); an error otherwise. Opening time. */
 neap_status np_model_expect(neap_model *m, int64_t rows, int64_t columns, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* The same for `n` matrices in one tensor, [n, rows, columns]. */
+neap_status np_model_expect_stack(neap_model *m, int64_t n, int64_t rows, int64_t columns,
+                                  const char *format, ...) __attribute__((format(printf, 5, 6)));
 bool np_model_has(const neap_model *m, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* The array of a weight that np_model_expect accepted; NULL if the file has none. */

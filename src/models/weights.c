@@ -47,23 +47,40 @@ static neap_status refuse_shape(const neap_model *m, const np_gguf_tensor *t, co
                    rank == 1 ? "" : " of floats or quantised");
 }
 
-neap_status np_model_expect(neap_model *m, int64_t rows, int64_t columns, const char *format, ...)
+static neap_status expect(neap_model *m, int rank, const int64_t *shape, const char *format,
+                          va_list args)
 {
     char name[NAME];
-    va_list args;
-    va_start(args, format);
     const np_gguf_tensor *t = find(m, format, args, name);
-    va_end(args);
     if (!t)
         return np_fail(m->ctx, NEAP_EFORMAT, "%s: tensor %s is missing", m->gguf->name, name);
-    int rank = columns ? 2 : 1;
-    int64_t shape[2] = {rows, columns};
     if (!fits(t, rank, shape))
         return refuse_shape(m, t, name, rank, shape);
     neap_array *w = neap_array_over(t->dtype, rank, shape, t->data, NULL, NULL);
     neap_array_set_name(w, name);
     m->weights[t - m->gguf->tensors] = neap_retain(w);
     return m->ctx->status;
+}
+
+neap_status np_model_expect(neap_model *m, int64_t rows, int64_t columns, const char *format, ...)
+{
+    const int64_t shape[2] = {rows, columns};
+    va_list args;
+    va_start(args, format);
+    neap_status status = expect(m, columns ? 2 : 1, shape, format, args);
+    va_end(args);
+    return status;
+}
+
+neap_status np_model_expect_stack(neap_model *m, int64_t n, int64_t rows, int64_t columns,
+                                  const char *format, ...)
+{
+    const int64_t shape[3] = {n, rows, columns};
+    va_list args;
+    va_start(args, format);
+    neap_status status = expect(m, 3, shape, format, args);
+    va_end(args);
+    return status;
 }
 
 neap_array *np_model_weight(const neap_model *m, const char *format, ...)

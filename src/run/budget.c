@@ -115,7 +115,8 @@ static int64_t round_up(int64_t n, int64_t step)
     return (n + step - 1) / step * step;
 }
 
-/* No chunk needs to be longer than the context or the longest prompt. */
+/* No chunk needs to be longer than the context or the longest prompt. Where tokens see later ones, none
+ * may be shorter. */
 static int64_t longest_chunk(const neap_session *s)
 {
     int64_t chunk = s->options.chunk ? s->options.chunk : NP_CHUNK_DEFAULT;
@@ -123,7 +124,12 @@ static int64_t longest_chunk(const neap_session *s)
     if (s->options.prompt && s->options.prompt < most)
         most = s->options.prompt;
     most = round_up(most, NP_CHUNK);
-    return chunk < most ? chunk : most;
+    return chunk < most && s->model->sizes.causal ? chunk : most;
+}
+
+static int64_t shortest_chunk(const neap_session *s)
+{
+    return s->options.chunk || !s->model->sizes.causal ? longest_chunk(s) : NP_CHUNK;
 }
 
 static neap_status plan_all(neap_session *s, int64_t context, int64_t chunk, bool packed)
@@ -139,7 +145,7 @@ static neap_status plan_all(neap_session *s, int64_t context, int64_t chunk, boo
 static neap_status plan_least(neap_session *s, int64_t context, uint64_t *least)
 {
     s->context = context;
-    neap_status status = plan_all(s, context, s->options.chunk ? longest_chunk(s) : NP_CHUNK,
+    neap_status status = plan_all(s, context, shortest_chunk(s),
                                   s->options.weights == NEAP_WEIGHTS_REPACKED);
     if (status == NEAP_OK)
         *least = total(s);

@@ -197,6 +197,11 @@ static neap_status check_ids(const neap_session *s, const int32_t *ids, int64_t 
     if (n < 1 || !ids)
         return np_fail(s->ctx, NEAP_EINVAL, "prefill: %lld tokens, expected 1 or more",
                        (long long)n);
+    if (!s->model->sizes.causal && n > s->chunk)
+        return np_fail(s->ctx, NEAP_ELIMIT,
+                       "prefill: %lld tokens, each of which sees all others: at most %lld at once "
+                       "(option prompt)",
+                       (long long)n, (long long)s->chunk);
     if (n > s->context - s->position)
         return np_fail(s->ctx, NEAP_ELIMIT,
                        "%lld tokens more do not fit: the context holds %lld of %lld", (long long)n,

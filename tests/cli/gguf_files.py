@@ -79,7 +79,8 @@ def vocabulary(n):
     other = [b for b in range(256) if b not in plain]
     letters = sorted([chr(b) for b in plain] + [chr(256 + i) for i in range(len(other))])
     merged = ["ab", "cd", "ef", "gh", "ij", "kl", "mn", "op", "qr", "st", "uv", "wx", "yz", "th", "he"]
-    return (["<|endoftext|>"] + letters + merged)[:n], [f"{m[0]} {m[1]}" for m in merged]
+    more = [f"<|{i}|>" for i in range(n)]
+    return (["<|endoftext|>"] + letters + merged + more)[:n], [f"{m[0]} {m[1]}" for m in merged]
 
 
 def usual_keys(s):

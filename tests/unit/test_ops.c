@@ -234,6 +234,17 @@ static neap_array *weights(const row_input *r)
 }
 
 static neap_array *build_linear_q(row_input *r) { return neap_linear(r->in[0], weights(r)); }
+static neap_array *build_expert_linear(row_input *r)
+{
+    char name[40];
+    const char *w = parameter(r->params, "w");
+    if (!w)
+        return neap_expert_linear(r->in[0], r->in[1], r->in[2]);
+    snprintf(name, sizeof name, "weights/%.4s", w); /* five experts of one row */
+    neap_array *five =
+        neap_array_from(dtype_named(w, 4), 3, (int64_t[]){5, 1, 256}, find_golden(name).data);
+    return neap_expert_linear(r->in[0], five, r->in[1]);
+}
 static neap_array *build_take_q(row_input *r) { return neap_take(weights(r), r->in[0], 0); }
 
 static neap_array *build_quantized_matmul(row_input *r)
@@ -491,7 +502,7 @@ static const struct {
     ROW(clip_low), ROW(cast), ROW(softmax), ROW(rms_norm), ROW(layer_norm), ROW(rope),
     ROW(attention), ROW(conv), ROW(matmul), ROW(addmm), ROW(linear), ROW(linear_q),
     ROW(take_q), ROW(quantized_matmul), ROW(dequantize), ROW(linear_decoded), ROW(embedding_decoded),
-    ROW(gather_mm), ROW(gather_qmm), ROW(tq_norm), ROW(tq4_compress), ROW(tq_dequant), ROW(gated_delta),
+    ROW(gather_mm), ROW(expert_linear), ROW(gather_qmm), ROW(tq_norm), ROW(tq4_compress), ROW(tq_dequant), ROW(gated_delta),
     ROW(contiguous),
     ROW(depends), ROW(reshape), ROW(broadcast_to), ROW(transpose), ROW(swap_axes),
     ROW(expand_dims), ROW(squeeze), ROW(slice), ROW(slice_update), ROW(narrow), ROW(split),
