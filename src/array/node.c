@@ -309,6 +309,10 @@ static neap_array *value(neap_dtype dtype, int rank, const int64_t *shape, uint6
         np_fail(ctx, NEAP_ESHAPE, "rank %d, the limit is %d", rank, NEAP_MAX_RANK);
         return NULL;
     }
+    if (!neap_dtype_describe(dtype)->name) {
+        np_fail(ctx, NEAP_EDTYPE, "dtype %d is not known", (int)dtype);
+        return NULL;
+    }
     if (!np_shape_bytes(dtype, rank, shape, &elements, bytes)) {
         neap_array t = {.dtype = (uint8_t)dtype, .rank = (uint8_t)rank};
         if (rank)

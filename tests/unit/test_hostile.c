@@ -39,6 +39,23 @@ static void test_files_without_a_path(void **state)
     neap_context_clear_error(ctx);
 }
 
+/* Numbers that are no dtype are told as such, never as "(null)". */
+static void test_dtypes_without_a_name(void **state)
+{
+    (void)state;
+    static const int none[] = {10, 15, 26, 255};
+    const int64_t two = 2;
+    const float data[2] = {1, 2};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "dtype %d is not known", none[i]);
+        const neap_dtype dtype = (neap_dtype)none[i];
+        assert_refused(neap_array_zeros(dtype, 1, &two), NEAP_EDTYPE, text);
+        assert_refused(neap_array_from(dtype, 1, &two, data), NEAP_EDTYPE, text);
+        assert_refused(neap_array_over(dtype, 1, &two, data, NULL, NULL), NEAP_EDTYPE, text);
+    }
+}
+
 static void test_rope_at_the_ends_of_its_offsets(void **state)
 {
     (void)state;
@@ -104,6 +121,7 @@ int main(void)
         TEST(test_files_without_a_path),
         TEST(test_rope_at_the_ends_of_its_offsets),
         TEST(test_empty_arrays_of_huge_extents),
+        TEST(test_dtypes_without_a_name),
         cmocka_unit_test(test_counts_below_zero),
     };
     return cmocka_run_group_tests_name("hostile", tests, NULL, NULL);
