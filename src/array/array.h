@@ -116,6 +116,12 @@ typedef struct np_call {
     int64_t also;
 } np_call;
 
+/* Elements begin .. end of a dimension of a result are made of these of an input's:
+ * begin * step - before to (end - 1) * step + after, those that there are. */
+typedef struct np_window {
+    int32_t step, before, after;
+} np_window;
+
 /* What np_op.part answers instead of a dimension. */
 enum {
     NP_PART_WHOLE = -1, /* every part of the result needs the whole input */
@@ -144,6 +150,10 @@ struct np_op {
      * input is cut alike, or NP_PART_*. The result's bits are the same however it is cut. NULL: never
      * in parts; NP_OP_ELEMENTWISE means `dim` for every input. Use np_op_part. */
     int (*part)(const np_call *shapes, int dim, uint32_t input);
+    /* Where `part` says none: the dimension of the input that is cut, but with what lies about it (w), or
+     * NP_PART_*. A call then has in `first` and `whole` where the result's part lies. NULL: NP_PART_NONE.
+     * Use np_op_window. */
+    int (*window)(const np_call *shapes, int dim, uint32_t input, np_window *w);
     double (*flops)(const np_call *shapes); /* NULL: one an element of the result */
     /* Fills in what runs this op over one tile, after other ops; false: not with these dtypes. */
     bool (*chain)(const np_call *shapes, struct np_chain_op *out);
@@ -160,6 +170,19 @@ static inline int np_op_part(const np_call *shapes, int dim, uint32_t input)
     if (shapes->op->part)
         return shapes->op->part(shapes, dim, input);
     return shapes->op->flags & NP_OP_ELEMENTWISE ? dim : NP_PART_NONE;
+}
+
+/* As np_op_part; w: none (step 1, nothing about it), but where only a window will do. */
+static inline int np_op_window(const np_call *shapes, int dim, uint32_t input, np_window *w)
+{
+    const int part = np_op_part(shapes, dim, input);
+    *w = (np_window){.step = 1};
+    return part == NP_PART_NONE && shapes->op->window ? shapes->op->window(shapes, dim, input, w) : part;
+}
+
+static inline bool np_is_window(const np_window *w)
+{
+    return w->step != 1 || w->before || w->after;
 }
 
 /* ---- building ------------------------------------------------------------------------------- */

@@ -50,6 +50,24 @@ static uint8_t *slot_data(const group_lane *l, const np_cut *s)
     return sized_slot_data(l, s, np_element_bytes((neap_dtype)o->dtype));
 }
 
+/* The rows that a slot sees of the last axis, if members need some about their block. */
+static void narrow_rows(const group_lane *l, const np_cut *s, np_operand *out)
+{
+    const np_group *g = l->run->group;
+    const neap_plan *p = l->run->plan;
+    const int d = s->cut[g->n_axes - 1];
+    if (g->windows == NP_NONE || d < 0)
+        return;
+    const np_slot_window *w =
+        &p->windows[g->windows + (uint32_t)(s - &p->slots[p->members[g->first_member].first_slot])];
+    const int64_t at = l->first[g->n_axes - 1], whole = p->operands[s->operand].operand.shape[d];
+    const int64_t made = at > w->made ? at - w->made : 0; /* where the tile begins */
+    int64_t begin;
+    out->shape[d] = np_slot_rows(w, at, l->count, whole, &begin);
+    out->data += (begin - (s->in_tile ? made : at)) * out->strides[d] *
+                 np_element_bytes((neap_dtype)out->dtype);
+}
+
 static void narrow(const group_lane *l, const np_cut *s, np_operand *out)
 {
     const int n = l->run->group->n_axes;
@@ -58,6 +76,18 @@ static void narrow(const group_lane *l, const np_cut *s, np_operand *out)
     for (int j = 0; j < n; j++)
         if (s->cut[j] >= 0)
             out->shape[s->cut[j]] = j + 1 < n ? 1 : l->count;
+    narrow_rows(l, s, out);
+}
+
+/* The first row of what a member makes in this block. */
+static int64_t first_row(const group_lane *l, const np_cut *s)
+{
+    const np_group *g = l->run->group;
+    const neap_plan *p = l->run->plan;
+    const int64_t at = l->first[g->n_axes - 1];
+    const int32_t before =
+        p->windows[g->windows + (uint32_t)(s - &p->slots[p->members[g->first_member].first_slot])].w.before;
+    return at > before ? at - before : 0;
 }
 
 /* ---- members ------------------------------------------------------------------------------------ */
@@ -77,6 +107,8 @@ static neap_status run_member(const group_lane *l, const np_member *m)
     for (int j = 0; j < l->run->group->n_axes; j++)
         if (s->cut[j] >= 0)
             first[s->cut[j]] = l->first[j];
+    if (l->run->group->windows != NP_NONE && s->cut[l->run->group->n_axes - 1] >= 0)
+        first[s->cut[l->run->group->n_axes - 1]] = first_row(l, s);
     np_call call = {.ctx = l->ctx, .pool = l->pool, .op = m->op, .attr = m->attr, .n_in = m->n_in,
                     .in = at, .out = &part[0], .scratch = l->work, .first = first,
                     .whole = whole->shape};

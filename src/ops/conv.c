@@ -13,6 +13,8 @@ typedef struct np_conv_attr {
     int32_t groups, dtype, transposed;
 } np_conv_attr;
 
+enum { LONGEST_REACH = 1024 }; /* of what is cut in rows: those of a group add up */
+
 /* ---- shapes --------------------------------------------------------------------------------- */
 
 /* The extent of dimension d (0..2) of the result; false if it does not fit 63 bits. */
@@ -210,6 +212,16 @@ static size_t conv_scratch(const np_call *shapes)
                                           : kernels->gemm_scratch(&g, lanes);
 }
 
+/* Rows of the image from the one where the first patch of a part would begin, were it not cut off there, to
+ * the part's own first one. */
+static int64_t rows_before(const np_call *c)
+{
+    const np_conv_attr *attr = c->attr;
+    const int d = 5 - c->in[0]->rank;
+    const int64_t at = c->first[1] * attr->stride[d];
+    return at < attr->padding[d] ? at : attr->padding[d];
+}
+
 static neap_status conv_run(const np_call *c)
 {
     const np_conv_attr *attr = c->attr;
@@ -226,6 +238,10 @@ static neap_status conv_run(const np_call *c)
         straight(attr, &m, d);
         m.b_tap[d] = s.w_step[1 + d];
     }
+    if (c->first) /* a part begins at a row of the image */
+        m.first[5 - c->in[0]->rank] += rows_before(c);
+    m.rows_apart = s.out[0] > 1 && s.out_step[0] != np_size(3, s.out + 1) * s.out_step[3];
+    memcpy(m.c_rows, s.out_step, sizeof m.c_rows);
     m.taps_apart = !taps_follow(&s);
     run_groups(c, &s, g, &m);
     return NEAP_OK;
@@ -238,6 +254,22 @@ static int conv_part(const np_call *shapes, int dim, uint32_t input)
     if (dim > 0)
         return NP_PART_NONE;
     return input == 0 ? 0 : NP_PART_WHOLE;
+}
+
+/* Rows: those of the image that their patches reach. */
+static int conv_window(const np_call *shapes, int dim, uint32_t input, np_window *w)
+{
+    const np_conv_attr *attr = shapes->attr;
+    const np_operand *image = shapes->in[0];
+    const int d = 5 - image->rank; /* of the attributes */
+    const int64_t reach = (shapes->in[1]->shape[1] - 1) * (int64_t)attr->dilation[d] - attr->padding[d];
+    if (dim != 1 || attr->transposed || reach > LONGEST_REACH || reach < -LONGEST_REACH ||
+        attr->padding[d] > LONGEST_REACH || attr->stride[d] > LONGEST_REACH)
+        return NP_PART_NONE;
+    if (input > 0)
+        return NP_PART_WHOLE;
+    *w = (np_window){.step = attr->stride[d], .before = attr->padding[d], .after = (int32_t)reach};
+    return 1;
 }
 
 /* Each element of the image (transposed) or of the result meets every tap of its group. */
@@ -255,7 +287,8 @@ static double conv_flops(const np_call *shapes)
 }
 
 const np_op np_op_conv = {.name = "conv", .arity = 2, .infer = conv_infer, .scratch = conv_scratch,
-                          .run = conv_run, .part = conv_part, .flops = conv_flops};
+                          .run = conv_run, .part = conv_part,
+                          .window = conv_window, .flops = conv_flops};
 
 /* ---- building ------------------------------------------------------------------------------- */
 

@@ -5,6 +5,7 @@
  * sees operands of the result's shape. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ops/support.h"
 
@@ -29,23 +30,9 @@ static bool computed(const char *op, neap_array *const *in, uint32_t n, np_opera
     return true;
 }
 
-/* Brings inputs first .. n-1 to dtype d and all of them to one shape. */
-static neap_array *node(const np_op *op, uint32_t n, neap_array *const *given, uint32_t first,
-                        neap_dtype d)
-{
-    neap_array *in[3];
-    np_extents e;
-    if (!np_broadcast(op->name, n, given, &e))
-        return NULL;
-    for (uint32_t i = 0; i < n; i++)
-        in[i] = np_broadcast_view(op->name, i < first ? given[i] : neap_cast(given[i], d), &e);
-    return np_node(op, n, in, NULL, 0);
-}
-
 /* Are x's elements all of its storage, in another order of dimensions? Then `shape` is of that order. */
-static bool permuted(const neap_array *x, int64_t *shape)
+static bool permuted(const neap_array *x, int64_t *shape, int *order)
 {
-    int order[NEAP_MAX_RANK];
     if (!x->base || x->offset || x->shift || x->dynamic_dim >= 0 ||
         neap_array_size(x) != neap_array_size(x->base) || neap_array_size(x) == 0 ||
         np_is_row_major(x->rank, x->shape, x->strides))
@@ -66,11 +53,53 @@ static bool permuted(const neap_array *x, int64_t *shape)
     return true;
 }
 
+/* As the elements of all inputs lie that are not broadcast, if they lie alike: what comes next may then go on
+ * in that order, and a convolution's result is not turned. */
+static neap_array *lying_node(const np_op *op, uint32_t n, neap_array **in)
+{
+    int order[NEAP_MAX_RANK], other[NEAP_MAX_RANK], found = 0;
+    int64_t shape[NEAP_MAX_RANK], strides[NEAP_MAX_RANK], back[NEAP_MAX_RANK];
+    for (uint32_t i = 0; i < n; i++) {
+        if (!in[i])
+            return NULL;
+        if (in[i]->dynamic_dim < 0 && neap_array_size(in[i]) > neap_array_size(np_storage(in[i])))
+            continue; /* broadcast */
+        if (!permuted(in[i], shape, found ? other : order) ||
+            (found++ && memcmp(order, other, (size_t)in[i]->rank * sizeof *order)))
+            return np_node(op, n, in, NULL, 0);
+    }
+    if (!found)
+        return np_node(op, n, in, NULL, 0);
+    neap_array *turned[3];
+    const int rank = in[0]->rank;
+    for (uint32_t i = 0; i < n; i++)
+        turned[i] = neap_transpose(in[i], order);
+    neap_array *y = np_node(op, n, turned, NULL, 0);
+    np_row_major(rank, shape, strides);
+    for (int d = 0; d < rank; d++)
+        back[order[d]] = strides[d];
+    return y ? np_view(y, rank, in[0]->shape, back, 0) : NULL;
+}
+
+/* Brings inputs first .. n-1 to dtype d and all of them to one shape. */
+static neap_array *node(const np_op *op, uint32_t n, neap_array *const *given, uint32_t first,
+                        neap_dtype d)
+{
+    neap_array *in[3];
+    np_extents e;
+    if (!np_broadcast(op->name, n, given, &e))
+        return NULL;
+    for (uint32_t i = 0; i < n; i++)
+        in[i] = np_broadcast_view(op->name, i < first ? given[i] : neap_cast(given[i], d), &e);
+    return lying_node(op, n, in);
+}
+
 /* Of one input, in the order in which its elements lie: the result may then take their place. */
 static neap_array *unary_node(const np_op *op, neap_array *x, const void *attr, size_t attr_bytes)
 {
     int64_t shape[NEAP_MAX_RANK], strides[NEAP_MAX_RANK];
-    if (!permuted(x, shape))
+    int order[NEAP_MAX_RANK];
+    if (!permuted(x, shape, order))
         return np_node(op, 1, &x, attr, attr_bytes);
     np_row_major(x->rank, shape, strides);
     neap_array *as_it_lies = np_view(x, x->rank, shape, strides, 0);

@@ -41,6 +41,7 @@ void np_again_graph_free(np_again_graph *a);
 /* How tasks become steps. */
 typedef struct np_way {
     bool fused, sideways, repeats; /* repeats: what lacks axes of a group joins it */
+    bool windows;   /* rows of a convolution, with those about them, are blocks */
     bool large;     /* blocks of rows for the sake of large values only */
     int64_t rows;   /* of blocks; 0: none are streamed */
     int64_t bytes;  /* of what a block holds, at most, if one row does not hold more; 0: any */

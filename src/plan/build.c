@@ -305,6 +305,7 @@ static void drop_steps(np_builder *b)
     size_t n = b->g->n, r = (size_t)b->g->n_roots;
     b->n_operands = b->n_moving = b->n_values = b->n_states = b->n_blocks = b->n_inputs = b->n_steps = 0;
     b->n_outputs = b->n_groups = b->n_members = b->n_rows = b->n_slots = b->n_chain_ops = b->n_chain_places = 0;
+    b->n_windows = 0;
     b->copies = 0;
     for (size_t e = 0; e < n; e++)
         b->g->entries[e].operand = NP_NONE;
@@ -355,6 +356,7 @@ void np_builder_forget_steps(np_builder *b)
     FREE(rows);
     FREE(member_array);
     FREE(slots);
+    FREE(windows);
     FREE(chain_ops);
     FREE(chain_places);
 }

@@ -73,15 +73,16 @@ typedef struct np_builder {
     np_member_rows *rows; /* of those that have some */
     neap_array **member_array; /* whose attributes they are */
     np_cut *slots;
+    np_slot_window *windows;
     np_chain_op *chain_ops;
     np_chain_source *chain_places;
     size_t n_tasks, tasks_capacity, n_edges, edges_capacity, n_writes, writes_capacity,
         operands_capacity, moving_capacity, values_capacity, states_capacity, value_entry_capacity,
         state_entry_capacity, blocks_capacity, inputs_capacity, steps_capacity, groups_capacity,
         members_capacity, rows_capacity, member_array_capacity, slots_capacity, chain_ops_capacity,
-        chain_places_capacity;
+        chain_places_capacity, windows_capacity;
     uint32_t n_operands, n_moving, n_values, n_states, n_blocks, n_inputs, n_steps, n_outputs, n_groups,
-        n_members, n_rows, n_slots, n_chain_ops, n_chain_places;
+        n_members, n_rows, n_slots, n_chain_ops, n_chain_places, n_windows;
     int64_t copies;
     np_work place_work, step_work, tile_work; /* of placing; of tables by step; of one group */
     /* by entry */

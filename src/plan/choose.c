@@ -250,7 +250,7 @@ bool np_fuse_way(np_fuser *f, const np_way *way, uint64_t limit, np_fusion *out,
 {
     bool barred = true;
     for (*rounds = 0; barred; ++*rounds) {
-        np_fuser_reset(f, way->rows > 0, way->large);
+        np_fuser_reset(f, way->rows > 0, way->large, way->windows);
         if (way->fused)
             np_fuse(f, way->sideways, way->repeats);
         if (!np_fusion_take(f, out))
@@ -354,18 +354,18 @@ static bool try_free(chooser *c)
 
 /* Blocks of so many rows or bytes: for large values only, for all, and with values made again for axes
  * that they lack; each along values and beside each other. */
-static bool try_blocks(chooser *c, int64_t rows, int64_t bytes, bool may_repeat)
+static bool try_blocks(chooser *c, int64_t rows, int64_t bytes, bool windows, bool may_repeat)
 {
     static const char *const texts[] = {" of large values", "", ", axes repeated"};
     const int ways = c->options.without & NEAP_PLAN_NO_SIDEWAYS ? 1 : 2;
-    char size[32], text[80];
+    char size[32], text[sizeof c->all[0].text];
     snprintf(size, sizeof size, bytes ? "%lld KiB" : "%lld rows", (long long)(bytes ? bytes >> 10 : rows));
     c->block_rows = 0;
     c->block_bytes = 0;
     for (int i = 0; i < (may_repeat ? 3 : 2) * ways; i++) {
         const np_way way = {.sideways = i % ways, .rows = rows, .bytes = bytes, .limit = UINT64_MAX,
-                            .large = i < ways, .repeats = i >= 2 * ways};
-        snprintf(text, sizeof text, "row streaming by %.20s%s%s", size, texts[i / ways],
+                            .windows = windows, .large = i < ways, .repeats = i >= 2 * ways};
+        snprintf(text, sizeof text, "row streaming by %.11s%s%s%s", size, windows ? " of windows" : "", texts[i / ways],
                  way.sideways ? ", also beside each other" : "");
         if (!try_fusion(c, way, text))
             return false;
@@ -374,15 +374,16 @@ static bool try_blocks(chooser *c, int64_t rows, int64_t bytes, bool may_repeat)
 }
 
 /* What is made of few large rows, as images of a batch are, takes blocks of few rows: by bytes, where the
- * blocks so far hold much of the least that there is. */
-static bool try_bytes(chooser *c, bool may_repeat)
+ * blocks so far, of `held` bytes at most, hold much of the least that there is. */
+static bool try_bytes(chooser *c, uint64_t held, bool windows, bool may_repeat)
 {
-    for (int i = 0; i < MOST_SIZES; i++) {
-        const uint64_t before = c->block_bytes, bytes = before / 4 & ~(uint64_t)1023;
-        if (bytes < LEAST_BLOCK || before < least_arena(c) / 4)
+    for (int i = held < least_arena(c) / 4 ? MOST_SIZES : 0; i < MOST_SIZES; i++) {
+        const uint64_t bytes = held / 4 & ~(uint64_t)1023;
+        if (bytes < LEAST_BLOCK)
             return true;
-        if (!try_blocks(c, INT64_MAX, (int64_t)bytes, may_repeat))
+        if (!try_blocks(c, INT64_MAX, (int64_t)bytes, windows, may_repeat))
             return false;
+        held = c->block_bytes < bytes ? c->block_bytes : bytes;
     }
     return true;
 }
@@ -395,9 +396,10 @@ static bool try_streaming(chooser *c)
         return true;
     const bool may_repeat = !(without & NEAP_PLAN_NO_RECOMPUTE) && np_fuser_may_repeat(&c->f);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if ((i == 0 || rows[i] < c->block_rows) && !try_blocks(c, rows[i], 0, may_repeat))
+        if ((i == 0 || rows[i] < c->block_rows) && !try_blocks(c, rows[i], 0, false, may_repeat))
             return false;
-    return try_bytes(c, may_repeat);
+    return try_bytes(c, c->block_bytes, false, may_repeat) &&
+           (!np_fuser_has_windows(&c->f) || try_bytes(c, least_arena(c), true, may_repeat));
 }
 
 /* A plan of another graph than the builder's. */

@@ -87,6 +87,15 @@ static double tiles_of(const np_builder *b, const np_group *g)
     return n;
 }
 
+/* Rows that a slot sees for each of its block. */
+static double rows_about(const np_builder *b, const np_group *g, uint32_t slot)
+{
+    if (g->windows == NP_NONE)
+        return 1;
+    const np_window *w = &np_window_of(b, g, slot)->w;
+    return 1 + (double)(w->before + w->after > 0 ? w->before + w->after : 0) / (double)g->block;
+}
+
 static double group_seconds(const np_builder *b, const np_group *g)
 {
     double bytes = 0, flops = 0, again = 0, tiles = tiles_of(b, g);
@@ -104,10 +113,11 @@ static double group_seconds(const np_builder *b, const np_group *g)
             if (member->op->scratch && g->n_axes && c->cut[g->n_axes - 1] < 0)
                 again += np_operand_bytes(in[i]);
             else
-                bytes += np_operand_bytes(in[i]);
+                bytes += rows_about(b, g, member->first_slot + 1 + i) * np_operand_bytes(in[i]);
         }
         const double times = times_of(b, g, s);
-        flops += times * flops_of(b, member->op, b->member_array[g->first_member + m]->attr,
+        flops += rows_about(b, g, member->first_slot) * times *
+                 flops_of(b, member->op, b->member_array[g->first_member + m]->attr,
                                   member->n_in, in, out, times > 1);
     }
     double steps = g->streamed ? tiles * g->n_members : 1;

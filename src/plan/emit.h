@@ -27,6 +27,11 @@ bool np_emit_group_step(np_builder *b, const np_group *g, uint64_t scratch);
 /* The step of a group of several tasks; of a product and its epilogue. */
 bool np_emit_group(np_builder *b, const np_fusion *fusion, uint32_t group);
 bool np_emit_epilogue(np_builder *b, const np_fusion *fusion, uint32_t group);
+/* Where a streamed group, by tasks, needs rows about its block: fills in `windows`. */
+bool np_find_windows(np_builder *b, np_group *g, const uint32_t *task);
+np_slot_window *np_window_of(const np_builder *b, const np_group *g, uint32_t slot);
+/* Rows that the group's m-th member makes beyond its block. */
+np_window np_member_window(const np_builder *b, const np_group *g, uint32_t m);
 /* Results of steps take over the bytes of inputs that end there. */
 void np_take_over(np_builder *b);
 /* May the step write the result over block `owner`, if that lies in the result's place? */

@@ -240,7 +240,7 @@ bool np_emit_epilogue(np_builder *b, const np_fusion *fusion, uint32_t g)
             return false;
     if (!add_chain(&l))
         return false;
-    const np_group group = {.first_member = l.first_member, .n_members = l.n, .epilogue = true,
+    const np_group group = {.first_member = l.first_member, .n_members = l.n, .epilogue = true, .windows = NP_NONE,
                             .extents_of = b->slots[member_at(&l, l.n - 1)->first_slot].operand};
     const np_operand *in[NP_GROUP_INPUTS];
     np_call product = np_member_call(b, l.first_member, in);

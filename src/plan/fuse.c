@@ -251,6 +251,7 @@ static void join(np_fuser *f, uint32_t a, uint32_t b, int axes)
         f->reach[p] = f->last[b];
     f->count[b] = count;
     f->size[b] += f->size[a];
+    f->windowed[b] = (f->windowed[a] && axes == f->axes[a]) || (f->windowed[b] && axes == f->axes[b]);
     f->axes[b] = (uint8_t)axes;
     f->heavy[b] |= f->heavy[a];
 }
@@ -297,7 +298,7 @@ static bool too_long(np_fuser *f, const uint32_t *set, uint32_t count, int n)
     for (int j = 0; j < n; j++)
         rows *= s.extent[j];
     for (uint32_t i = 0; i < count; i++) {
-        if (n >= f->axes[set[i]])
+        if (n >= f->axes[set[i]] - f->windowed[set[i]])
             return false;
         const int64_t own = longest_row(f, set[i], n);
         row = own > row ? own : row;
@@ -646,7 +647,7 @@ static bool take_tables(np_fuser *f)
 {
     const size_t t = f->b->n_tasks + 1, g = f->b->g->n + 1;
     f->table_bytes = t * (2 * sizeof(int64_t) + sizeof(uint64_t)) +
-                     (12 * t + MOST_VISITS + g) * sizeof(uint32_t) + 5 * t;
+                     (12 * t + MOST_VISITS + g) * sizeof(uint32_t) + 6 * t;
     uint8_t *p = f->tables = np_workspace_take(f->b->ctx, f->table_bytes);
     if (!p)
         return false;
@@ -673,14 +674,16 @@ static bool take_tables(np_fuser *f)
     TAKE(lacks, t);
     TAKE(heavy, t);
     TAKE(barred, t);
+    TAKE(windowed, t);
 #undef TAKE
     return true;
 }
 
-void np_fuser_reset(np_fuser *f, bool streams, bool large)
+void np_fuser_reset(np_fuser *f, bool streams, bool large, bool windows)
 {
     f->streams = streams;
     f->large = large;
+    f->windows = windows;
     const size_t t = f->b->n_tasks + 1;
     memset(f->live, 0, t * sizeof *f->live);
     memset(f->within, 0, t * sizeof *f->within);
@@ -698,7 +701,7 @@ bool np_fuser_start(np_fuser *f, np_builder *b, const neap_plan_options *options
         np_fuser_free(f);
         return false;
     }
-    np_fuser_reset(f, false, false);
+    np_fuser_reset(f, false, false, false);
     return true;
 }
 
@@ -726,12 +729,22 @@ bool np_fuser_may_repeat(np_fuser *f)
     return false;
 }
 
+bool np_fuser_has_windows(const np_fuser *f)
+{
+    for (uint32_t t = 0; t < f->b->n_tasks; t++)
+        if (f->b->tasks[t].phase == NP_RUN && np_task_op(f->b, &f->b->tasks[t])->window)
+            return true;
+    return false;
+}
+
 void np_fuse(np_fuser *f, bool sideways, bool repeats)
 {
     if (f->streams)
         merge_to_stream(f);
     np_fuse_epilogues(f);
     merge_along_values(f);
+    if (f->windows) /* what came between a value's readers is one of them now */
+        merge_to_stream(f);
     if (repeats)
         merge_to_repeat(f);
     if (!sideways)

@@ -18,11 +18,12 @@ typedef struct np_fuser {
     uint8_t *axes; /* that the members share; 0: stays alone */
     uint8_t *lacks; /* by task: see np_fusion */
     bool *heavy;
-    bool streams, large; /* see np_fuser_reset */
+    bool streams, large, windows; /* see np_fuser_reset */
     uint32_t *parent, *next, *first, *last; /* next: members, from the representative on */
     uint32_t *count, *size;
     bool *within; /* counted with its user */
     bool *barred; /* stays alone */
+    bool *windowed; /* of the last axis there are only parts with what lies about them */
     /* the timeline, by position in program order; by task: bytes and life of its value */
     int64_t *live, *change, peak;
     uint64_t *bytes;
@@ -38,8 +39,9 @@ typedef struct np_fuser {
 
 bool np_fuser_start(np_fuser *f, np_builder *b, const neap_plan_options *options);
 /* Each task a group of its own again. streams: also ops that run in blocks of rows over all lanes may be
- * merged, which costs time and saves memory; large: for the sake of large values only. */
-void np_fuser_reset(np_fuser *f, bool streams, bool large);
+ * merged, which costs time and saves memory; large: for the sake of large values only; windows: also those
+ * whose rows need more than as many rows of what they read. */
+void np_fuser_reset(np_fuser *f, bool streams, bool large, bool windows);
 /* The group's tasks stay alone from the next reset on. */
 void np_fuser_bar(np_fuser *f, const np_fusion *fusion, uint32_t group);
 void np_fuser_allow_all(np_fuser *f); /* nothing is barred any more */
@@ -47,6 +49,7 @@ void np_fuser_allow_all(np_fuser *f); /* nothing is barred any more */
  * group, made again for each index. */
 void np_fuse(np_fuser *f, bool sideways, bool repeats);
 bool np_fuser_may_repeat(np_fuser *f); /* may there be such values? */
+bool np_fuser_has_windows(const np_fuser *f); /* is there an op whose rows need a window? */
 /* Products that are still alone, each with what can be done in place to its result: epilogue.c. */
 void np_fuse_epilogues(np_fuser *f);
 /* Task y to the group of x, before it, not by tiles; false: not possible, or not good. */

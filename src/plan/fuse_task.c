@@ -52,13 +52,18 @@ static int64_t whole_elements(const np_call *c, int dim)
 }
 
 /* Can all inputs be cut with this dimension of the result, or be read whole? */
-static bool cuttable(const np_call *c, int dim)
+static bool cuttable(const np_call *c, int dim, bool windows, bool *windowed)
 {
+    np_window w;
+    *windowed = false;
     if (c->n_in == 0)
         return np_op_part(c, dim, 0) != NP_PART_NONE;
-    for (uint32_t i = 0; i < c->n_in; i++)
-        if (np_op_part(c, dim, i) == NP_PART_NONE)
+    for (uint32_t i = 0; i < c->n_in; i++) {
+        const int part = windows ? np_op_window(c, dim, i, &w) : np_op_part(c, dim, i);
+        if (part == NP_PART_NONE)
             return false;
+        *windowed |= np_op_part(c, dim, i) == NP_PART_NONE;
+    }
     return true;
 }
 
@@ -91,7 +96,7 @@ void np_fuser_find_axes(np_fuser *f, uint32_t task)
     uint32_t n;
     np_task_inputs(b, t, &n);
     f->axes[task] = 0;
-    f->heavy[task] = false;
+    f->heavy[task] = f->windowed[task] = false;
     const np_op *op = np_task_op(b, t);
     if (f->barred[task] || t->phase != NP_RUN || n > NP_GROUP_INPUTS ||
         (op->flags & NP_OP_EFFECT) || (!op->part && !(op->flags & NP_OP_ELEMENTWISE)) ||
@@ -106,13 +111,17 @@ void np_fuser_find_axes(np_fuser *f, uint32_t task)
         bool set_later = a->dynamic_dim == d;
         if (a->shape[d] == 1 && !set_later)
             continue;
-        if (!cuttable(&c.call, d))
+        bool windowed;
+        if (!cuttable(&c.call, d, f->windows && !set_later, &windowed))
             break;
         const int64_t whole = product ? whole_elements(&c.call, d) : 0;
         f->heavy[task] |= op->scratch && (!product || whole > most);
         most = whole == 0 && !f->streams ? WHOLE_OF_BATCH : most;
         axes++;
         moving &= !set_later;
+        f->windowed[task] = windowed;
+        if (windowed) /* the last one */
+            break;
     }
     if (!moving) /* an extent that is set at run time must be one of the axes */
         f->axes[task] = (uint8_t)axes;
@@ -141,7 +150,10 @@ bool np_tile_serves(const np_fuser *f, uint32_t from, uint8_t lacks, uint32_t to
         int d = np_task_axis(b, from, lacks, j), r = np_task_axis(b, to, f->lacks[to], j);
         if (r < 0 && lacks >> j & 1)
             continue;
-        int e = r < 0 ? -1 : np_op_part(&c.call, r, i);
+        np_window w = {.step = 1};
+        int e = r < 0 ? -1 : f->windows ? np_op_window(&c.call, r, i, &w) : np_op_part(&c.call, r, i);
+        if (np_is_window(&w) && (w.step != 1 || j + 1 < n_axes || v->dynamic_dim == e))
+            return false;
         bool same = lacks >> j & 1
                         ? e >= 0 && v->strides[e] == 0
                         : d >= 0 && e >= 0 && v->shape[e] == made->shape[d] &&

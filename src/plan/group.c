@@ -198,6 +198,7 @@ static void cut_slots(group_layout *l)
 {
     np_builder *b = l->b;
     np_task_call c;
+    np_window w;
     for (uint32_t m = 0; m < l->n; m++) {
         const np_member *member = &b->members[l->group.first_member + m];
         np_task_call_init(&c, b, l->task[m]);
@@ -206,13 +207,28 @@ static void cut_slots(group_layout *l)
             b->slots[member->first_slot].cut[j] = (int8_t)d;
             for (uint32_t i = 0; i < member->n_in; i++)
                 b->slots[member->first_slot + 1 + i].cut[j] =
-                    (int8_t)(d < 0 ? -1 : np_op_part(&c.call, d, i));
+                    (int8_t)(d < 0 ? -1 : np_op_window(&c.call, d, i, &w));
         }
     }
     const np_member *last = &b->members[l->group.first_member + l->n - 1];
     const np_cut *s = &b->slots[last->first_slot];
     l->group.extents_of = s->operand;
     memcpy(l->group.extent_dim, s->cut, sizeof s->cut);
+}
+
+/* Rows of member m's tile. */
+static int64_t tile_rows(const group_layout *l, uint32_t m, int64_t block)
+{
+    const np_window w = np_member_window(l->b, &l->group, m);
+    const int64_t rows = block + w.before + w.after, extent = l->shape.extent[l->group.n_axes - 1];
+    return l->group.windows == NP_NONE || rows < extent ? rows : extent;
+}
+
+/* Do the tiles of two members begin and end at the same rows? */
+static bool same_rows(const group_layout *l, uint32_t m, uint32_t n)
+{
+    const np_window a = np_member_window(l->b, &l->group, m), b = np_member_window(l->b, &l->group, n);
+    return a.before == b.before && a.after == b.after;
 }
 
 /* May member m's tile take the place of one that it reads last? */
@@ -231,7 +247,7 @@ static void take_over_tile(group_layout *l, uint32_t m)
         for (uint32_t k = 0; k < member->n_in; k++)
             uses += s[1 + k].in_tile && l->tiles[b->operands[s[1 + k].operand].source].owner == owner;
         if (uses != 1 || l->tiles[owner].last != m || o->offset != 0 ||
-            l->tiles[owner].bytes != l->tiles[m].bytes || o->operand.rank != out->rank ||
+            l->tiles[owner].bytes != l->tiles[m].bytes || !same_rows(l, from, m) || o->operand.rank != out->rank ||
             np_element_bytes((neap_dtype)o->operand.dtype) !=
                 np_element_bytes((neap_dtype)out->dtype) ||
             memcmp(o->operand.strides, out->strides, out->rank * sizeof out->strides[0]) != 0 ||
@@ -282,7 +298,7 @@ static uint64_t place_tiles(group_layout *l, int64_t block)
     const np_builder *b = l->b;
     for (uint32_t m = 0; m < l->n; m++) {
         const np_cut *s = &b->slots[b->members[l->group.first_member + m].first_slot];
-        uint64_t bytes = (uint64_t)(inner(l, m, l->group.n_axes) * block *
+        uint64_t bytes = (uint64_t)(inner(l, m, l->group.n_axes) * tile_rows(l, m, block) *
                                     np_element_bytes((neap_dtype)slot_operand(l, s)->dtype));
         l->tiles[m].bytes = s->in_tile && !l->in_register[m] ? (bytes + 63) & ~(uint64_t)63 : 0;
         l->at[m] = 0;
@@ -333,6 +349,20 @@ static int64_t clamp(int64_t x, int64_t low, int64_t high)
     return x > low ? x : low;
 }
 
+/* The most rows of a block of at most so many bytes, or 1. UINT64_MAX in `tiles`: no memory. */
+static int64_t rows_within(group_layout *l, int64_t bytes, int64_t most, uint64_t *tiles)
+{
+    int64_t low = 1, high = most + 1;
+    while (high - low > 1) {
+        const int64_t middle = low + (high - low) / 2;
+        *tiles = place_tiles(l, middle);
+        if (*tiles == UINT64_MAX)
+            return 1;
+        *(*tiles <= (uint64_t)bytes ? &low : &high) = middle;
+    }
+    return low - (low < most && low > 16 ? low % 16 : 0);
+}
+
 static bool choose_block(group_layout *l, int64_t tile_bytes)
 {
     const int last = l->group.n_axes - 1;
@@ -340,16 +370,17 @@ static bool choose_block(group_layout *l, int64_t tile_bytes)
     int64_t outer = 1, block;
     for (int j = 0; j < last; j++)
         outer *= l->shape.extent[j];
-    const bool whole_rows = l->shape.heavy && !l->fusion->block_bytes;
-    const uint64_t tiles = whole_rows ? 0 : place_tiles(l, 1);
-    if (tiles == UINT64_MAX)
-        return false;
     if (l->shape.heavy) {
+        uint64_t tiles = 0;
         block = clamp(l->fusion->block_rows, 1, extent);
-        if (tiles)
-            block = clamp(l->fusion->block_bytes / (int64_t)tiles, 1, block);
-        block -= l->fusion->block_bytes && block < extent && block > 16 ? block % 16 : 0;
+        if (l->fusion->block_bytes)
+            block = rows_within(l, l->fusion->block_bytes, block, &tiles);
+        if (tiles == UINT64_MAX)
+            return false;
     } else {
+        uint64_t tiles = place_tiles(l, 1);
+        if (tiles == UINT64_MAX)
+            return false;
         int64_t lanes = np_pool_lanes(l->b->ctx->pool);
         const int64_t row = row_bytes(l, tiles);
         if (row < 0)
@@ -731,7 +762,18 @@ static bool find_row(group_layout *l, uint32_t m)
 
 /* ---- scratch ----------------------------------------------------------------------------------- */
 
-static uint64_t member_scratch(const group_layout *l, const np_member *member, const void *attr,
+/* Of the rows that a slot sees of a block from `first` on. */
+static int64_t slot_rows(const group_layout *l, uint32_t slot, int64_t first, int64_t block)
+{
+    if (l->group.windows == NP_NONE)
+        return block;
+    const np_cut *s = &l->b->slots[slot];
+    int64_t begin;
+    return np_slot_rows(np_window_of(l->b, &l->group, slot), first, block,
+                        slot_operand(l, s)->shape[s->cut[l->group.n_axes - 1]], &begin);
+}
+
+static uint64_t member_scratch(const group_layout *l, const np_member *member, const void *attr, int64_t first,
                                int64_t block)
 {
     const np_builder *b = l->b;
@@ -742,7 +784,8 @@ static uint64_t member_scratch(const group_layout *l, const np_member *member, c
         part[i] = *slot_operand(l, s);
         for (int j = 0; j < l->group.n_axes; j++)
             if (s->cut[j] >= 0)
-                part[i].shape[s->cut[j]] = j + 1 < l->group.n_axes ? 1 : block;
+                part[i].shape[s->cut[j]] =
+                    j + 1 < l->group.n_axes ? 1 : slot_rows(l, member->first_slot + i, first, block);
         if (i)
             at[i - 1] = &part[i];
     }
@@ -751,20 +794,30 @@ static uint64_t member_scratch(const group_layout *l, const np_member *member, c
     return member->op->scratch(&call);
 }
 
+/* The most that a block's member takes: the first, the last, and with windows those between. */
+static uint64_t most_scratch(const group_layout *l, const np_member *member, const void *attr)
+{
+    const int64_t extent = l->shape.extent[l->group.n_axes - 1], block = l->group.block;
+    const int64_t step = l->group.windows == NP_NONE ? extent - extent % block : block;
+    uint64_t most = 0;
+    for (int64_t first = 0; first < extent; first += step ? step : block) {
+        const int64_t left = extent - first;
+        const uint64_t bytes = member_scratch(l, member, attr, first, left < block ? left : block);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 static void find_scratch(group_layout *l)
 {
     np_builder *b = l->b;
     uint64_t work = 0, places = 0;
-    const int64_t extent = l->shape.extent[l->group.n_axes - 1], tail = extent % l->group.block;
     for (uint32_t m = 0; m < l->n; m++) {
         const np_member *member = &b->members[l->group.first_member + m];
         const void *attr = b->member_array[l->group.first_member + m]->attr;
         places = member->n_chain && member->n_places > places ? member->n_places : places;
-        for (int part = 0; member->op->scratch && part < 2; part++) {
-            int64_t rows = part ? tail : l->group.block;
-            uint64_t bytes = rows ? member_scratch(l, member, attr, rows) : 0;
-            work = bytes > work ? bytes : work;
-        }
+        const uint64_t bytes = member->op->scratch ? most_scratch(l, member, attr) : 0;
+        work = bytes > work ? bytes : work;
     }
     l->group.work_bytes = (work + 63) & ~(uint64_t)63;
     l->group.lane_bytes = l->group.tile_bytes + l->group.work_bytes;
@@ -791,7 +844,7 @@ static bool lay_out(group_layout *l)
             return false;
     choose_axes(l);
     cut_slots(l);
-    if (!find_chains(l) || !choose_block(l, wanted_tile_bytes(l)))
+    if (!np_find_windows(l->b, &l->group, l->task) || !find_chains(l) || !choose_block(l, wanted_tile_bytes(l)))
         return false;
     set_tiles(l);
     for (uint32_t m = 0; m < l->n; m++)
@@ -810,6 +863,7 @@ bool np_emit_group(np_builder *b, const np_fusion *fusion, uint32_t g)
     l.group.first_member = b->n_members;
     l.group.n_members = l.n;
     l.group.streamed = l.shape.heavy;
+    l.group.windows = NP_NONE;
     l.tiles = np_work_take(&b->tile_work, l.n * (sizeof *l.tiles + sizeof *l.at + sizeof *l.last_reader + 1));
     l.at = l.tiles ? (uint64_t *)(void *)(l.tiles + l.n) : NULL;
     l.last_reader = l.at ? (uint32_t *)(void *)(l.at + l.n) : NULL;

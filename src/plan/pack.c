@@ -77,6 +77,7 @@ static void lay_out(const np_builder *b, neap_plan *p, cursor *c)
     p->members = take(c, b->n_members, sizeof *p->members);
     p->rows = take(c, b->n_rows, sizeof *p->rows);
     p->slots = take(c, b->n_slots, sizeof *p->slots);
+    p->windows = take(c, b->n_windows, sizeof *p->windows);
     p->chain_ops = take(c, b->n_chain_ops, sizeof *p->chain_ops);
     p->chain_places = take(c, b->n_chain_places, sizeof *p->chain_places);
     p->value_entry = take(c, b->n_values, sizeof *p->value_entry);
@@ -102,6 +103,7 @@ static void lay_out(const np_builder *b, neap_plan *p, cursor *c)
     copy_table(p->groups, b->groups, b->n_groups, sizeof *p->groups);
     copy_table(p->rows, b->rows, b->n_rows, sizeof *p->rows);
     copy_table(p->slots, b->slots, b->n_slots, sizeof *p->slots);
+    copy_table(p->windows, b->windows, b->n_windows, sizeof *p->windows);
     copy_table(p->chain_ops, b->chain_ops, b->n_chain_ops, sizeof *p->chain_ops);
     copy_table(p->chain_places, b->chain_places, b->n_chain_places, sizeof *p->chain_places);
     for (uint32_t i = 0; i < b->n_inputs; i++)

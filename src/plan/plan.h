@@ -5,7 +5,7 @@
  *   simplify  equal computations become one                             simplify.c
  *   tasks     what there is to do, what waits for what, hazards         tasks.c
  *   fuse      tasks that become one step                                fuse.c, fuse_order.c, group.c,
- *                                                                       epilogue.c
+ *                                                                       group_windows.c, epilogue.c
  *   build     steps, operands, lifetimes                                build.c, take_over.c, join.c
  *   host      values that lie in a result's block until it is made      host.c
  *   place     lifetimes to offsets                                      place.c
@@ -156,6 +156,24 @@ typedef struct np_cut {
     uint64_t in_tile : 1, tile_at : 63; /* bytes from a lane's first tile */
 } np_cut;
 
+/* Of a slot of a group whose members need more than their block: see np_window; `made`: the `before` of the
+ * member in whose tile it lies. */
+typedef struct np_slot_window {
+    np_window w;
+    int32_t made;
+} np_slot_window;
+
+/* Rows of `extent` that a slot sees of `count` from `first` on; the first of them. */
+static inline int64_t np_slot_rows(const np_slot_window *s, int64_t first, int64_t count, int64_t extent,
+                                   int64_t *begin)
+{
+    int64_t low = first * s->w.step - s->w.before, high = (first + count - 1) * s->w.step + s->w.after + 1;
+    low = low < 0 ? 0 : low > extent ? extent : low;
+    high = high < low ? low : high > extent ? extent : high;
+    *begin = low;
+    return high - low;
+}
+
 /* Where a chain's place is found: at a slot. */
 typedef struct np_chain_source {
     int64_t row; /* bytes */
@@ -192,6 +210,7 @@ typedef struct np_group {
     bool epilogue;       /* a product, then a chain in place over each block that it makes; no axes */
     uint32_t extents_of; /* operand that tells the axes' extents in this run ... */
     int8_t extent_dim[NP_AXES]; /* ... by these dimensions */
+    uint32_t windows;    /* of its slots, from that of its first member on; NP_NONE: none needs one */
     int64_t block;       /* indices of the last axis in one tile */
     int64_t elements;    /* of the largest member's result */
     uint64_t tile_bytes, work_bytes, lane_bytes; /* tiles, members' scratch, all of it with places */
@@ -220,6 +239,7 @@ struct neap_plan {
     np_member *members;
     np_member_rows *rows;
     np_cut *slots;
+    np_slot_window *windows;
     np_chain_op *chain_ops;
     np_chain_source *chain_places;
     uint32_t n_groups, n_members;

@@ -57,7 +57,8 @@ static void take_over(np_builder *b, uint32_t index)
 
 /* ---- groups -------------------------------------------------------------------------------------
  *
- * Not those of a product and its epilogue, whose result is written before all is read. */
+ * Not those of a product and its epilogue, whose result is written before all is read; nor those with
+ * windows, whose rows are read again for the next block. */
 
 /* Is every tile of what the slot sees the same bytes as the result's tile? Both are whole arrays of
  * equal size; then that is so if the slot follows every axis. */
@@ -97,7 +98,7 @@ static bool may_overwrite(const np_builder *b, const np_group *g, uint32_t m, ui
 static void take_over_in_group(np_builder *b, uint32_t index)
 {
     const np_group *g = &b->groups[b->steps[index].group];
-    for (uint32_t m = 0; m < g->n_members && !g->epilogue; m++) {
+    for (uint32_t m = 0; m < g->n_members && !g->epilogue && g->windows == NP_NONE; m++) {
         const np_member *member = &b->members[g->first_member + m];
         const np_plan_operand *out = &b->operands[b->slots[member->first_slot].operand];
         if (out->kind != NP_IN_ARENA || out->storage_bytes == 0 || np_is_part(out))
@@ -135,7 +136,7 @@ bool np_may_end_in(const np_builder *b, uint32_t step, uint32_t owner, uint32_t 
         return false;
     }
     const np_group *g = &b->groups[s->group];
-    for (uint32_t m = 0; m < g->n_members && !g->epilogue; m++) {
+    for (uint32_t m = 0; m < g->n_members && !g->epilogue && g->windows == NP_NONE; m++) {
         const np_cut *c = &b->slots[b->members[g->first_member + m].first_slot];
         const np_plan_operand *out = &b->operands[c->operand];
         if (out->kind == NP_IN_OUTPUT && out->source == output)

@@ -17,7 +17,8 @@ typedef struct parts_call {
     np_operand in[MAX_OPERANDS], out;
     const np_operand *at[MAX_OPERANDS];
     int dims[MAX_OPERANDS]
-            [NEAP_MAX_RANK]; /* [input][dimension of the result]: what np_op_part says */
+            [NEAP_MAX_RANK]; /* [input][dimension of the result]: what np_op_window says */
+    np_window window[MAX_OPERANDS][NEAP_MAX_RANK];
     bool cut[NEAP_MAX_RANK]; /* the dimension can be cut */
     bool tile_out, tile_in;  /* parts are tiles of their own; so are inputs that are cut */
     uint8_t *result;
@@ -78,8 +79,14 @@ static void narrow_all(const parts_call *p, const int64_t *first, const int64_t 
             continue;
         narrow(out, d, first[d], n);
         for (uint32_t i = 0; i < p->call.n_in; i++)
-            if (p->dims[i][d] >= 0)
-                narrow(&in[i], p->dims[i][d], first[d], n);
+            if (p->dims[i][d] >= 0) {
+                const np_window *w = &p->window[i][d];
+                const int64_t whole = p->in[i].shape[p->dims[i][d]];
+                int64_t begin = first[d] * w->step - w->before, end = (first[d] + n - 1) * w->step + w->after + 1;
+                begin = begin < 0 ? 0 : begin > whole ? whole : begin;
+                end = end < begin ? begin : end > whole ? whole : end;
+                narrow(&in[i], p->dims[i][d], begin, end - begin);
+            }
     }
 }
 
@@ -208,9 +215,9 @@ static bool ask_parts(parts_call *p)
         uint32_t n = p->call.n_in > 0 ? p->call.n_in : 1; /* without inputs: it can, or it cannot */
         int none = 0;
         for (uint32_t i = 0; i < n; i++) {
-            p->dims[i][d] = np_op_part(&p->call, d, i);
+            p->dims[i][d] = np_op_window(&p->call, d, i, &p->window[i][d]);
             none += p->dims[i][d] == NP_PART_NONE;
-            if (p->dims[i][d] >= 0) /* cut alike: of equal extent */
+            if (p->dims[i][d] >= 0 && np_op_part(&p->call, d, i) >= 0) /* cut alike: of equal extent */
                 assert_int_equal(p->in[i].shape[p->dims[i][d]], p->out.shape[d]);
         }
         assert_true(none == 0 || none == (int)n);
