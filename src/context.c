@@ -45,15 +45,15 @@ static neap_status context_new(neap_context *parent, const neap_context_options 
 
 neap_status neap_context_new(const neap_context_options *options, neap_context **out)
 {
-    return context_new(NULL, options, out);
+    return out ? context_new(NULL, options, out) : NEAP_EINVAL;
 }
 
 neap_status neap_context_new_child(neap_context *parent, const neap_context_options *options,
                                    neap_context **out)
 {
-    if (!parent)
-        return NEAP_EINVAL;
-    return context_new(parent, options, out);
+    if (out)
+        *out = NULL;
+    return NP_CALL(parent, out, context_new(parent, options, out));
 }
 
 void neap_context_free(neap_context *ctx)

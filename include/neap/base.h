@@ -90,9 +90,15 @@ NEAP_API neap_status neap_context_new_child(neap_context *parent,
 /* Frees the context and what it owns. Arrays, states and plans of the context must be gone. */
 NEAP_API void neap_context_free(neap_context *ctx);
 
-/* The first error since the last clear: status, and text that names the thing, the value and the
- * limit. Evaluations, runs of plans and calls of sessions return the error and so clear the status;
- * the text stays to be read until the next error or clear. */
+/* The rule of errors, for every function here:
+ *   - A function that returns neap_status tells its error by that, and leaves nothing for the next call.
+ *     Its text (which names the thing, the value and the limit) is read with neap_context_error until the
+ *     next error or clear. What it was to make (`out`) is then NULL.
+ *   - A function that builds and returns an array gives NULL and stores its error, the first one, in the
+ *     context of the open scope. Calls in between neither return it nor lose it; the call that runs what
+ *     was built (neap_eval, neap_eval_all, neap_plan_make, neap_state_flush) returns it, once.
+ *   - NULL where a pointer is needed is NEAP_EINVAL; a NULL context is NEAP_ENOCONTEXT.
+ * neap_context_status: the stored error that waits for such a call, NEAP_OK if none does. */
 NEAP_API neap_status neap_context_status(const neap_context *ctx);
 NEAP_API const char *neap_context_error(const neap_context *ctx);
 NEAP_API void neap_context_clear_error(neap_context *ctx);

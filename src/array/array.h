@@ -189,6 +189,12 @@ static inline bool np_is_window(const np_window *w)
 
 /* The current context of the thread, or NULL (NEAP_ENOCONTEXT is then the thread's error). */
 neap_context *np_scope_context(void);
+/* As their neap_ namesakes, within a call: an error stays stored. */
+neap_status np_scope_push(neap_context *ctx);
+neap_status np_state_new(neap_context *ctx, const char *name, neap_dtype dtype, int rank,
+                         const int64_t *shape, neap_state **out);
+neap_status np_param_new(neap_context *ctx, const char *name, int64_t max, neap_param **out);
+neap_status np_param_set(neap_param *p, int64_t value);
 /* A blank value of the current scope, one reference (the scope's). NULL: error stored. */
 neap_array *np_array_new(neap_context *ctx);
 /* A node: NULL if an input is NULL or infer refuses. attr may be NULL; strides become row-major. */

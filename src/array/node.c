@@ -461,7 +461,7 @@ void neap_array_set_name(neap_array *a, const char *name)
     a->name = copy;
 }
 
-neap_status neap_array_read(const neap_array *a, void *out, uint64_t bytes)
+static neap_status array_read(const neap_array *a, void *out, uint64_t bytes)
 {
     if (!neap_array_is_value(a))
         return a ? np_fail(a->ctx, NEAP_EINVAL, "read: the array is not evaluated") : NEAP_EINVAL;
@@ -485,4 +485,9 @@ neap_status neap_array_read(const neap_array *a, void *out, uint64_t bytes)
             index[d] = 0;
     }
     return NEAP_OK;
+}
+
+neap_status neap_array_read(const neap_array *a, void *out, uint64_t bytes)
+{
+    return NP_CALL_ON(a, out || bytes == 0, array_read(a, out, bytes));
 }

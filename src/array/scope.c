@@ -28,7 +28,7 @@ static void free_scopes(neap_context *ctx, void *p)
     np_free(ctx, NEAP_MEM_GRAPH, s, sizeof *s);
 }
 
-neap_status neap_scope_push(neap_context *ctx)
+neap_status np_scope_push(neap_context *ctx)
 {
     if (!ctx)
         return NEAP_ENOCONTEXT;
@@ -46,6 +46,11 @@ neap_status neap_scope_push(neap_context *ctx)
     s->previous[s->depth++] = current;
     current = ctx;
     return NEAP_OK;
+}
+
+neap_status neap_scope_push(neap_context *ctx)
+{
+    return NP_CALL(ctx, true, np_scope_push(ctx));
 }
 
 void neap_scope_pop(neap_context *ctx)

@@ -20,7 +20,7 @@ const np_op np_op_state_read = {.name = "state_read",
                                 .infer = read_infer,
                                 .no_grad = "a state is a constant"};
 
-neap_status neap_state_new(neap_context *ctx, const char *name, neap_dtype dtype, int rank,
+neap_status np_state_new(neap_context *ctx, const char *name, neap_dtype dtype, int rank,
                            const int64_t *shape, neap_state **out)
 {
     int64_t elements;
@@ -47,6 +47,14 @@ neap_status neap_state_new(neap_context *ctx, const char *name, neap_dtype dtype
     snprintf(s->name, sizeof s->name, "%s", name);
     *out = s;
     return NEAP_OK;
+}
+
+neap_status neap_state_new(neap_context *ctx, const char *name, neap_dtype dtype, int rank,
+                           const int64_t *shape, neap_state **out)
+{
+    if (out)
+        *out = NULL;
+    return NP_CALL(ctx, out && (shape || rank == 0), np_state_new(ctx, name, dtype, rank, shape, out));
 }
 
 uint64_t neap_state_bytes(const neap_state *s)
@@ -95,7 +103,7 @@ void neap_state_free(neap_state *s)
     np_state_release(s);
 }
 
-neap_status neap_state_reset(neap_state *s)
+static neap_status state_reset(neap_state *s)
 {
     forget_writes(s);
     s->poisoned = false;
@@ -103,6 +111,11 @@ neap_status neap_state_reset(neap_state *s)
     if (s->buffer->data)
         memset(s->buffer->data, 0, s->buffer->bytes);
     return NEAP_OK;
+}
+
+neap_status neap_state_reset(neap_state *s)
+{
+    return NP_CALL_ON(s, true, state_reset(s));
 }
 
 neap_array *neap_state_read(neap_state *s)
@@ -134,7 +147,7 @@ void np_state_record(neap_state *s, neap_array *node)
 
 /* ---- runtime parameters ------------------------------------------------------------------- */
 
-neap_status neap_param_new(neap_context *ctx, const char *name, int64_t max, neap_param **out)
+neap_status np_param_new(neap_context *ctx, const char *name, int64_t max, neap_param **out)
 {
     *out = NULL;
     name = name ? name : "";
@@ -152,6 +165,13 @@ neap_status neap_param_new(neap_context *ctx, const char *name, int64_t max, nea
     return NEAP_OK;
 }
 
+neap_status neap_param_new(neap_context *ctx, const char *name, int64_t max, neap_param **out)
+{
+    if (out)
+        *out = NULL;
+    return NP_CALL(ctx, out, np_param_new(ctx, name, max, out));
+}
+
 void np_param_release(neap_param *p)
 {
     if (p && atomic_fetch_sub(&p->refs, 1) == 1)
@@ -163,13 +183,18 @@ void neap_param_free(neap_param *p)
     np_param_release(p);
 }
 
-neap_status neap_param_set(neap_param *p, int64_t value)
+neap_status np_param_set(neap_param *p, int64_t value)
 {
     if (value < 0 || value > p->max)
         return np_fail(p->ctx, NEAP_EINVAL, "parameter %s: %lld, the range is 0 to %lld", p->name,
                        (long long)value, (long long)p->max);
     p->value = value;
     return NEAP_OK;
+}
+
+neap_status neap_param_set(neap_param *p, int64_t value)
+{
+    return NP_CALL_ON(p, true, np_param_set(p, value));
 }
 
 int64_t neap_param_value(const neap_param *p)

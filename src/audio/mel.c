@@ -69,17 +69,17 @@ static void make_bands(neap_mel *m)
     }
 }
 
-neap_status neap_mel_new(neap_context *ctx, int bins, neap_mel **out)
+static neap_status mel_new(neap_context *ctx, int bins, neap_mel **out)
 {
     *out = NULL;
     if (bins != 80 && bins != 128)
-        return np_report(ctx, np_fail(ctx, NEAP_EINVAL, "mel: %d bins, expected 80 or 128", bins));
+        return np_fail(ctx, NEAP_EINVAL, "mel: %d bins, expected 80 or 128", bins);
     const size_t head = (sizeof(neap_mel) + 63) / 64 * 64;
     size_t fft_bytes = 0;
     kiss_fftr_alloc(N_FFT, 0, NULL, &fft_bytes);
     neap_mel *m = np_calloc(ctx, NEAP_MEM_HOST, head + fft_bytes);
     if (!m)
-        return np_report(ctx, NEAP_ENOMEM);
+        return NEAP_ENOMEM;
     m->ctx = ctx;
     m->bytes = head + fft_bytes;
     m->bins = bins;
@@ -90,6 +90,13 @@ neap_status neap_mel_new(neap_context *ctx, int bins, neap_mel **out)
     make_bands(m);
     *out = m;
     return NEAP_OK;
+}
+
+neap_status neap_mel_new(neap_context *ctx, int bins, neap_mel **out)
+{
+    if (out)
+        *out = NULL;
+    return NP_CALL(ctx, out, mel_new(ctx, bins, out));
 }
 
 void neap_mel_free(neap_mel *m)
@@ -173,16 +180,21 @@ void np_mel_frame(neap_mel *m, int64_t t, float *out)
     }
 }
 
-neap_status neap_mel_window(neap_mel *m, const float *samples, int64_t count, float *out)
+static neap_status mel_window(neap_mel *m, const float *samples, int64_t count, float *out)
 {
     float column[NP_MEL_BINS_MAX];
     const neap_status status = np_mel_begin(m, samples, count);
     if (status != NEAP_OK)
-        return np_report(m->ctx, status);
+        return status;
     for (int64_t t = 0; t < NEAP_MEL_FRAMES; t++) {
         np_mel_frame(m, t, column);
         for (int b = 0; b < m->bins; b++)
             out[b * NEAP_MEL_FRAMES + t] = column[b];
     }
     return NEAP_OK;
+}
+
+neap_status neap_mel_window(neap_mel *m, const float *samples, int64_t count, float *out)
+{
+    return NP_CALL_ON(m, out && (samples || count == 0), mel_window(m, samples, count, out));
 }

@@ -36,10 +36,52 @@ neap_status np_fail(neap_context *ctx, neap_status status, const char *format, .
     return status;
 }
 
-neap_status np_report(neap_context *ctx, neap_status status)
+/* ---- calls that return their status --------------------------------------------------------- */
+
+bool np_call_begin(neap_context *ctx)
 {
+    if (!ctx)
+        return false;
+    if (ctx->calls++ > 0) {
+        ctx->failed_before = ctx->failed_before << 1 | (ctx->status != NEAP_OK);
+        return true;
+    }
+    if (ctx->status != NEAP_OK && ctx->built == NEAP_OK) {
+        ctx->built = ctx->status;
+        memcpy(ctx->built_error, ctx->error, sizeof ctx->error);
+    }
     ctx->status = NEAP_OK;
+    return true;
+}
+
+neap_status np_call_end(neap_context *ctx, neap_status status)
+{
+    if (--ctx->calls > 0) {
+        if (!(ctx->failed_before & 1))
+            ctx->status = NEAP_OK;
+        ctx->failed_before >>= 1;
+        return status;
+    }
+    ctx->status = ctx->built;
+    if (ctx->built != NEAP_OK && status == NEAP_OK)
+        memcpy(ctx->error, ctx->built_error, sizeof ctx->error);
     return status;
+}
+
+neap_status np_call_refuse(neap_context *ctx, const char *function, const char *needed)
+{
+    return np_fail(ctx, NEAP_EINVAL, "%s: an argument is NULL, needed: %s", function, needed);
+}
+
+neap_status np_take_built(neap_context *ctx)
+{
+    if (ctx->calls == 1 && ctx->built != NEAP_OK) {
+        ctx->status = ctx->built;
+        memcpy(ctx->error, ctx->built_error, sizeof ctx->error);
+        ctx->built = NEAP_OK;
+    }
+    ctx->failed_before &= ~(uint64_t)1; /* it is reported by the call that asks */
+    return ctx->status;
 }
 
 void np_fail_prefix(neap_context *ctx, const char *format, ...)
@@ -77,5 +119,7 @@ const char *neap_context_error(const neap_context *ctx)
 void neap_context_clear_error(neap_context *ctx)
 {
     ctx->status = NEAP_OK;
+    if (!ctx->calls) /* what building stored before a call is not the call's to clear */
+        ctx->built = NEAP_OK;
     ctx->error[0] = 0;
 }

@@ -522,7 +522,7 @@ void neap_context_trim(neap_context *ctx)
     np_ledger_trim(&ctx->ledger);
 }
 
-neap_status neap_context_set_limit(neap_context *ctx, uint64_t bytes)
+static neap_status context_set_limit(neap_context *ctx, uint64_t bytes)
 {
     np_ledger *l = &ctx->ledger;
     uint64_t limit = bytes ? bytes : UINT64_MAX;
@@ -537,4 +537,9 @@ neap_status neap_context_set_limit(neap_context *ctx, uint64_t bytes)
         return np_fail(ctx, NEAP_ENOMEM, "limit of %llu bytes: %llu are held already",
                        (unsigned long long)bytes, (unsigned long long)held);
     return NEAP_OK;
+}
+
+neap_status neap_context_set_limit(neap_context *ctx, uint64_t bytes)
+{
+    return NP_CALL(ctx, true, context_set_limit(ctx, bytes));
 }

@@ -23,10 +23,12 @@ static inline neap_status np_take_options(neap_context *ctx, const char *what, c
     return NEAP_OK;
 }
 
-/* `full` is ours, of `size` bytes; sets both sizes to what was written. */
+/* `full` is ours, of `size` bytes; sets both sizes to what was written. `info` may be NULL. */
 static inline void np_tell(void *info, void *full, size_t size)
 {
     size_t n;
+    if (!info)
+        return;
     memcpy(&n, info, sizeof n);
     n = n < size ? n : size;
     if (n < sizeof n)

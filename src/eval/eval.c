@@ -222,41 +222,61 @@ static int pending(int n, neap_array *const *roots, neap_array **out)
     return m;
 }
 
-static neap_status stored_error(void)
+/* A building call that returns its status has told its error already. */
+static neap_status refuse_null(neap_context *ctx, int root)
 {
-    neap_context *c = np_scope_context();
-    if (!c)
-        return NEAP_ENOCONTEXT;
-    neap_status status = c->status != NEAP_OK ? c->status : NEAP_EINVAL;
-    c->status = NEAP_OK; /* the text stays readable until the next error */
+    char before[sizeof ctx->error];
+    memcpy(before, ctx->error, sizeof before);
+    return np_fail(ctx, NEAP_EINVAL, "eval: root %d is NULL%s%s", root,
+                   before[0] ? "; the last error was: " : "", before);
+}
+
+static neap_status eval_all(neap_context *ctx, int n, neap_array *const *roots)
+{
+    if (np_take_built(ctx) != NEAP_OK)
+        return ctx->status;
+    if (n < 0 || (n > 0 && !roots))
+        return np_fail(ctx, NEAP_EINVAL, "eval: %d roots, expected 0 or more", n);
+    for (int i = 0; i < n; i++)
+        if (!roots[i])
+            return refuse_null(ctx, i);
+    const size_t bytes = (size_t)n * sizeof(neap_array *);
+    evaluation v = {.ctx = ctx};
+    v.roots = np_alloc(ctx, NEAP_MEM_GRAPH, bytes);
+    if (!v.roots)
+        return NEAP_ENOMEM;
+    v.n_roots = pending(n, roots, v.roots);
+    const neap_status status = v.n_roots ? evaluate(&v) : NEAP_OK;
+    np_free(ctx, NEAP_MEM_GRAPH, v.roots, bytes);
     return status;
+}
+
+/* The context of what is to be evaluated: where a root is NULL, the one that building stored its error
+ * in. *there: all roots are values already. */
+static neap_context *context_of(int n, neap_array *const *roots, bool *there)
+{
+    neap_context *ctx = NULL;
+    *there = n == 0 || (n > 0 && roots);
+    for (int i = 0; i < n && roots; i++) {
+        if (!roots[i]) {
+            *there = false;
+            return np_scope_context();
+        }
+        if (neap_array_is_value(roots[i]))
+            continue;
+        *there = false;
+        ctx = ctx ? ctx : roots[i]->ctx;
+    }
+    return ctx ? ctx : np_scope_context();
 }
 
 neap_status neap_eval_all(int n, neap_array *const *roots)
 {
-    if (n < 0)
+    bool there;
+    neap_context *ctx = context_of(n, roots, &there);
+    if (!ctx && (n < 0 || (n > 0 && !roots)))
         return NEAP_EINVAL;
-    for (int i = 0; i < n; i++)
-        if (!roots[i])
-            return stored_error();
-    neap_context *ctx = NULL;
-    for (int i = 0; i < n && !ctx; i++)
-        if (!neap_array_is_value(roots[i]))
-            ctx = roots[i]->ctx;
-    if (!ctx)
-        return NEAP_OK;
-    if (ctx->status != NEAP_OK) /* building something failed before: that is told first */
-        return np_report(ctx, ctx->status);
-    size_t bytes = (size_t)n * sizeof(neap_array *);
-    evaluation v = {.ctx = ctx};
-    v.roots = np_alloc(ctx, NEAP_MEM_GRAPH, bytes);
-    neap_status status = NEAP_ENOMEM;
-    if (v.roots) {
-        v.n_roots = pending(n, roots, v.roots);
-        status = v.n_roots ? evaluate(&v) : NEAP_OK;
-        np_free(ctx, NEAP_MEM_GRAPH, v.roots, bytes);
-    }
-    return np_report(ctx, status);
+    return there ? NEAP_OK : NP_CALL(ctx, true, eval_all(ctx, n, roots));
 }
 
 neap_status neap_eval(neap_array *root)
@@ -264,9 +284,15 @@ neap_status neap_eval(neap_array *root)
     return neap_eval_all(1, &root);
 }
 
+static neap_status flush(neap_state *s)
+{
+    const neap_status status = np_take_built(s->ctx);
+    return status == NEAP_OK && s->last ? eval_all(s->ctx, 1, &s->last) : status;
+}
+
 neap_status neap_state_flush(neap_state *s)
 {
-    return s && s->last ? neap_eval(s->last) : NEAP_OK;
+    return NP_CALL_ON(s, true, flush(s));
 }
 
 void neap_context_eval_stats(const neap_context *ctx, neap_eval_stats *out)

@@ -42,7 +42,7 @@ static neap_status make_output(neap_plan *p, uint32_t i, const neap_array *form)
 
 static neap_status make_outputs(neap_plan *p, const np_graph *g)
 {
-    neap_status status = neap_scope_push(p->ctx);
+    neap_status status = np_scope_push(p->ctx);
     if (status != NEAP_OK)
         return status;
     for (uint32_t i = 0; status == NEAP_OK && i < p->n_outputs; i++)
@@ -58,7 +58,7 @@ neap_status np_plan_renew(neap_plan *p)
         if (atomic_load(&p->outputs[i]->refs) == 1)
             continue;
         p->bound = false;
-        if ((status = neap_scope_push(p->ctx)) != NEAP_OK)
+        if ((status = np_scope_push(p->ctx)) != NEAP_OK)
             break;
         status = make_output(p, i, p->outputs[i]);
         neap_scope_pop(p->ctx);
@@ -116,8 +116,8 @@ static void tell_made(const neap_plan *p)
         o.explain(o.user, &made);
 }
 
-neap_status neap_plan_make(neap_context *ctx, int n_roots, neap_array *const *roots, int n_params,
-                           neap_param *const *params, neap_plan **out)
+neap_status np_plan_make(neap_context *ctx, int n_roots, neap_array *const *roots, int n_params,
+                         neap_param *const *params, neap_plan **out)
 {
     *out = NULL;
     if (ctx->status != NEAP_OK)
@@ -155,6 +155,17 @@ neap_status neap_plan_make(neap_context *ctx, int n_roots, neap_array *const *ro
     return status;
 }
 
+neap_status neap_plan_make(neap_context *ctx, int n_roots, neap_array *const *roots, int n_params,
+                           neap_param *const *params, neap_plan **out)
+{
+    if (out)
+        *out = NULL;
+    return NP_CALL(ctx, out && (roots || n_roots <= 0) && (params || n_params <= 0),
+                   np_take_built(ctx) == NEAP_OK
+                       ? np_plan_make(ctx, n_roots, roots, n_params, params, out)
+                       : ctx->status);
+}
+
 void neap_plan_free(neap_plan *p)
 {
     if (!p)
@@ -177,7 +188,7 @@ void np_plan_let_go(neap_plan *p)
 }
 
 /* What is refused leaves no more held than before. */
-neap_status neap_plan_reserve(neap_plan *p)
+neap_status np_plan_reserve(neap_plan *p)
 {
     bool had = false;
     neap_status status = NEAP_OK;
@@ -190,6 +201,11 @@ neap_status neap_plan_reserve(neap_plan *p)
     if (status != NEAP_OK && !had)
         np_plan_let_go(p);
     return status;
+}
+
+neap_status neap_plan_reserve(neap_plan *p)
+{
+    return NP_CALL_ON(p, true, np_plan_reserve(p));
 }
 
 static void bind(neap_plan *p)
@@ -228,30 +244,35 @@ static neap_status prepare(neap_plan *p, const int64_t *values)
     if (status == NEAP_OK && p->n_params && !values)
         status = np_fail(ctx, NEAP_EINVAL, "plan: no values for its %u parameters", p->n_params);
     for (uint32_t i = 0; status == NEAP_OK && i < p->n_params; i++)
-        status = neap_param_set(p->params[i], values[i]);
+        status = np_param_set(p->params[i], values[i]);
     if (status == NEAP_OK)
         status = check_states(p);
     if (status == NEAP_OK && !is_bound(p)) {
-        status = neap_plan_reserve(p);
+        status = np_plan_reserve(p);
         if (status == NEAP_OK)
             bind(p);
     }
     return status;
 }
 
-neap_status np_plan_run(neap_plan *p, const int64_t *values)
+static neap_status run_plan(neap_plan *p, const int64_t *values)
 {
     neap_context *ctx = p->ctx;
     neap_status status = prepare(p, values);
     if (status != NEAP_OK)
-        return np_report(ctx, status);
+        return status;
     status = np_run_steps(p, p->states);
     for (uint32_t i = 0; i < p->n_states; i++)
         p->states[i]->written = p->states[i]->done += p->state_writes[i];
     np_engine *e = np_engine_of(ctx);
     e->stats.runs++;
     e->stats.steps += p->n_steps;
-    return np_report(ctx, status);
+    return status;
+}
+
+neap_status np_plan_run(neap_plan *p, const int64_t *values)
+{
+    return NP_CALL_ON(p, true, run_plan(p, values));
 }
 
 /* Slabs that the graph's nodes have left make room for what a run takes, if it takes anything. */
@@ -264,10 +285,15 @@ static void give_back(neap_plan *p)
         np_ledger_trim(&p->ctx->ledger);
 }
 
-neap_status neap_plan_run(neap_plan *p, const int64_t *values)
+static neap_status plan_run(neap_plan *p, const int64_t *values)
 {
     give_back(p);
-    return np_plan_run(p, values);
+    return run_plan(p, values);
+}
+
+neap_status neap_plan_run(neap_plan *p, const int64_t *values)
+{
+    return NP_CALL_ON(p, true, plan_run(p, values));
 }
 
 const neap_array *neap_plan_output(const neap_plan *p, int i)

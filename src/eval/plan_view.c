@@ -146,7 +146,7 @@ static neap_plan_value describe(const neap_plan *p, const shown *s)
     return v;
 }
 
-neap_status neap_plan_values(const neap_plan *p,
+static neap_status plan_values(const neap_plan *p,
                              bool (*visit)(void *user, const neap_plan_value *value), void *user)
 {
     const size_t most = 2 * (size_t)p->n_steps + p->n_members + 1, shown_bytes = most * sizeof(shown);
@@ -166,7 +166,13 @@ neap_status neap_plan_values(const neap_plan *p,
     }
     np_free(p->ctx, NEAP_MEM_GRAPH, all, shown_bytes);
     np_free(p->ctx, NEAP_MEM_GRAPH, next, next_bytes);
-    return room ? NEAP_OK : np_report(p->ctx, NEAP_ENOMEM);
+    return room ? NEAP_OK : NEAP_ENOMEM;
+}
+
+neap_status neap_plan_values(const neap_plan *p,
+                             bool (*visit)(void *user, const neap_plan_value *value), void *user)
+{
+    return NP_CALL_ON(p, visit, plan_values(p, visit, user));
 }
 
 /* ---- steps -------------------------------------------------------------------------------------- */
@@ -189,13 +195,13 @@ static neap_plan_step describe_step(const neap_plan *p, const np_step *s, int64_
     return step;
 }
 
-neap_status neap_plan_steps(const neap_plan *p,
+static neap_status plan_steps(const neap_plan *p,
                             bool (*visit)(void *user, const neap_plan_step *step), void *user)
 {
     const size_t bytes = ((size_t)p->n_steps + 1) * sizeof(int64_t);
     int64_t *change = np_calloc(p->ctx, NEAP_MEM_GRAPH, bytes), live = 0;
     if (!change)
-        return np_report(p->ctx, NEAP_ENOMEM);
+        return NEAP_ENOMEM;
     for (uint32_t i = 0; i < p->n_blocks; i++) {
         const np_block *b = &p->blocks[i];
         if (b->owner != i || b->hosted)
@@ -211,6 +217,12 @@ neap_status neap_plan_steps(const neap_plan *p,
     }
     np_free(p->ctx, NEAP_MEM_GRAPH, change, bytes);
     return NEAP_OK;
+}
+
+neap_status neap_plan_steps(const neap_plan *p,
+                            bool (*visit)(void *user, const neap_plan_step *step), void *user)
+{
+    return NP_CALL_ON(p, visit, plan_steps(p, visit, user));
 }
 
 /* ---- the peak ----------------------------------------------------------------------------------- */

@@ -22,6 +22,10 @@ void np_run_bind_at(neap_plan *p, const np_binding *with, uint8_t *arena);
 neap_status np_run_steps(neap_plan *p, neap_state *const *states);
 neap_status np_run_steps_at(neap_plan *p, neap_state *const *states, uint8_t *arena);
 
+/* neap_plan_make within a call: an error stays stored. */
+neap_status np_plan_make(neap_context *ctx, int n_roots, neap_array *const *roots, int n_params,
+                         neap_param *const *params, neap_plan **out);
+neap_status np_plan_reserve(neap_plan *p);
 /* neap_plan_run, for a program: slabs stay as they are, since they were counted. */
 neap_status np_plan_run(neap_plan *p, const int64_t *values);
 /* Results that somebody holds stay his: the next run writes into new ones. */

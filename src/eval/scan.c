@@ -91,7 +91,7 @@ static neap_status find_places(np_scan_body *b)
 
 neap_status np_scan_body_plan(np_scan_body *b, uint32_t n_roots, neap_array *const *roots)
 {
-    neap_status status = neap_plan_make(b->ctx, (int)n_roots, roots, 0, NULL, &b->plan);
+    neap_status status = np_plan_make(b->ctx, (int)n_roots, roots, 0, NULL, &b->plan);
     if (status != NEAP_OK)
         return status;
     b->output_of_root = np_alloc(b->ctx, NEAP_MEM_GRAPH, n_roots * sizeof *b->output_of_root);

@@ -142,7 +142,7 @@ static bool replace_file(const char *path, const content *c)
     return false;
 }
 
-neap_status neap_npy_write(neap_context *ctx, const char *path, const neap_npy *array)
+static neap_status npy_write(neap_context *ctx, const char *path, const neap_npy *array)
 {
     char header[HEADER];
     content c = {.header = header, .data = array->data};
@@ -167,12 +167,23 @@ neap_status neap_npy_write(neap_context *ctx, const char *path, const neap_npy *
     return NEAP_OK;
 }
 
-neap_status neap_npy_write_f32(neap_context *ctx, const char *path, const float *data, int64_t rows,
+neap_status neap_npy_write(neap_context *ctx, const char *path, const neap_npy *array)
+{
+    return NP_CALL(ctx, path && array && array->data, npy_write(ctx, path, array));
+}
+
+static neap_status npy_write_f32(neap_context *ctx, const char *path, const float *data, int64_t rows,
                                int64_t columns)
 {
     const neap_npy array = {
         .dtype = NEAP_F32, .n_dims = 2, .shape = {rows, columns}, .data = data};
     return neap_npy_write(ctx, path, &array);
+}
+
+neap_status neap_npy_write_f32(neap_context *ctx, const char *path, const float *data, int64_t rows,
+                               int64_t columns)
+{
+    return NP_CALL(ctx, path && data, npy_write_f32(ctx, path, data, rows, columns));
 }
 
 /* ---- reading ------------------------------------------------------------------------------ */
@@ -360,7 +371,7 @@ static bool order_matters(const neap_npy *a)
     return wide > 1;
 }
 
-neap_status neap_npy_parse(neap_context *ctx, const void *file, uint64_t size, const char *name,
+static neap_status npy_parse(neap_context *ctx, const void *file, uint64_t size, const char *name,
                            neap_npy *out)
 {
     *out = (neap_npy){0};
@@ -391,4 +402,10 @@ neap_status neap_npy_parse(neap_context *ctx, const void *file, uint64_t size, c
     a.data = data.p;
     *out = a;
     return NEAP_OK;
+}
+
+neap_status neap_npy_parse(neap_context *ctx, const void *file, uint64_t size, const char *name,
+                           neap_npy *out)
+{
+    return NP_CALL(ctx, file && name && out, npy_parse(ctx, file, size, name, out));
 }

@@ -19,10 +19,10 @@ neap_status np_kv_cache_new(neap_context *ctx, const np_sizes *s, int64_t contex
     for (int64_t l = 0; l < s->layers; l++) {
         char name[48];
         snprintf(name, sizeof name, "layer %lld keys", (long long)l);
-        neap_status status = neap_state_new(ctx, name, dtype, 4, keys, &out->keys[l]);
+        neap_status status = np_state_new(ctx, name, dtype, 4, keys, &out->keys[l]);
         snprintf(name, sizeof name, "layer %lld values", (long long)l);
         if (status == NEAP_OK)
-            status = neap_state_new(ctx, name, dtype, 3, values, &out->values[l]);
+            status = np_state_new(ctx, name, dtype, 3, values, &out->values[l]);
         if (status != NEAP_OK)
             return status;
     }

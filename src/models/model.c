@@ -52,7 +52,7 @@ static neap_status prepare(neap_model *m)
     if (status == NEAP_OK)
         status = np_model_check_keys(m);
     if (status == NEAP_OK)
-        status = neap_scope_push(m->ctx);
+        status = np_scope_push(m->ctx);
     if (status == NEAP_OK) {
         status = m->arch->open(m);
         neap_scope_pop(m->ctx);
@@ -86,7 +86,7 @@ static neap_status open_file(neap_context *ctx, const char *path, neap_model **o
     return status;
 }
 
-neap_status neap_model_open(neap_context *ctx, const char *path, neap_model **out)
+static neap_status model_open(neap_context *ctx, const char *path, neap_model **out)
 {
     neap_status status = open_file(ctx, path, out);
     if (status == NEAP_OK)
@@ -98,7 +98,14 @@ neap_status neap_model_open(neap_context *ctx, const char *path, neap_model **ou
     return status;
 }
 
-neap_status neap_model_inspect(neap_context *ctx, const char *path, neap_model **out)
+neap_status neap_model_open(neap_context *ctx, const char *path, neap_model **out)
+{
+    if (out)
+        *out = NULL;
+    return NP_CALL(ctx, path && out, model_open(ctx, path, out));
+}
+
+static neap_status model_inspect(neap_context *ctx, const char *path, neap_model **out)
 {
     neap_status status = open_file(ctx, path, out);
     if (status == NEAP_OK)
@@ -121,6 +128,13 @@ neap_status neap_model_inspect(neap_context *ctx, const char *path, neap_model *
         *out = NULL;
     }
     return status;
+}
+
+neap_status neap_model_inspect(neap_context *ctx, const char *path, neap_model **out)
+{
+    if (out)
+        *out = NULL;
+    return NP_CALL(ctx, path && out, model_inspect(ctx, path, out));
 }
 
 void neap_model_free(neap_model *m)
@@ -208,7 +222,7 @@ void neap_model_describe(const neap_model *m, neap_model_info *info)
     np_tell(info, &i, sizeof i);
 }
 
-neap_status neap_model_tensor(const neap_model *m, int64_t index, neap_tensor_info *info)
+static neap_status model_tensor(const neap_model *m, int64_t index, neap_tensor_info *info)
 {
     if (index < 0 || index >= m->gguf->n_tensors)
         return np_fail(m->ctx, NEAP_EINVAL, "tensor %lld, the file has %u", (long long)index,
@@ -231,6 +245,11 @@ neap_status neap_model_tensor(const neap_model *m, int64_t index, neap_tensor_in
         *c = (char)(*c >= 'A' && *c <= 'Z' ? *c + 'a' - 'A' : *c);
     np_tell(info, &i, sizeof i);
     return NEAP_OK;
+}
+
+neap_status neap_model_tensor(const neap_model *m, int64_t index, neap_tensor_info *info)
+{
+    return NP_CALL_ON(m, info, model_tensor(m, index, info));
 }
 
 const neap_tokenizer *neap_model_tokenizer(const neap_model *m)

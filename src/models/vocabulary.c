@@ -254,7 +254,7 @@ static neap_status open_json(neap_context *ctx, const char *path, const np_file_
     return status;
 }
 
-neap_status neap_tokenizer_open(neap_context *ctx, const char *path, neap_tokenizer **out)
+static neap_status tokenizer_open(neap_context *ctx, const char *path, neap_tokenizer **out)
 {
     *out = NULL;
     if (!path)
@@ -269,4 +269,11 @@ neap_status neap_tokenizer_open(neap_context *ctx, const char *path, neap_tokeni
         status = open_json(ctx, path, &map, out);
     np_file_map_close(&map);
     return status;
+}
+
+neap_status neap_tokenizer_open(neap_context *ctx, const char *path, neap_tokenizer **out)
+{
+    if (out)
+        *out = NULL;
+    return NP_CALL(ctx, path && out, tokenizer_open(ctx, path, out));
 }

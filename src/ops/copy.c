@@ -126,29 +126,30 @@ neap_array *neap_concat(int n, neap_array *const *parts, int axis)
     return out;
 }
 
-neap_status neap_split(neap_array *x, int n, int axis, neap_array **parts)
+static neap_status split(neap_array *x, int n, int axis, neap_array **parts)
 {
     int a;
-    for (int i = 0; i < n; i++)
-        parts[i] = NULL;
-    if (!np_ready(1, &x) || !np_axis("split", x, axis, &a)) {
-        const neap_context *ctx = np_scope_context();
-        if (!ctx)
-            return NEAP_ENOCONTEXT;
-        return ctx->status != NEAP_OK ? ctx->status : NEAP_EINVAL; /* NULL, its error told before */
-    }
+    if (!np_ready(1, &x) || !np_axis("split", x, axis, &a))
+        return np_refused();
     if (n <= 0 || x->shape[a] % n != 0) {
         np_refuse("split", 1, &x, NEAP_ESHAPE, "%lld along axis %d in %d equal parts",
                   (long long)x->shape[a], a, n);
-        return np_scope_context()->status;
+        return np_refused();
     }
     int64_t each = x->shape[a] / n;
     for (int i = 0; i < n; i++) {
         parts[i] = neap_narrow(x, a, i * each, (i + 1) * each);
         if (!parts[i])
-            return np_scope_context()->status;
+            return np_refused();
     }
     return NEAP_OK;
+}
+
+neap_status neap_split(neap_array *x, int n, int axis, neap_array **parts)
+{
+    for (int i = 0; parts && i < n; i++)
+        parts[i] = NULL;
+    return NP_CALL(np_scope_context(), parts || n <= 0, split(x, n, axis, parts));
 }
 
 /* ---- slice_update --------------------------------------------------------------------------- */

@@ -213,23 +213,12 @@ neap_array *neap_stack(int n, neap_array *const *parts, int axis)
     return out;
 }
 
-/* After a refusal, or where an input's error was told before. */
-static neap_status refused(void)
-{
-    const neap_context *ctx = np_scope_context();
-    if (!ctx)
-        return NEAP_ENOCONTEXT;
-    return ctx->status != NEAP_OK ? ctx->status : NEAP_EINVAL;
-}
-
-neap_status neap_split_sizes(neap_array *x, int n, const int64_t *sizes, int axis,
-                             neap_array **parts)
+static neap_status split_sizes(neap_array *x, int n, const int64_t *sizes, int axis,
+                               neap_array **parts)
 {
     int a;
-    for (int i = 0; i < n; i++)
-        parts[i] = NULL;
     if (!usable("split_sizes", x) || !np_axis("split_sizes", x, axis, &a))
-        return refused();
+        return np_refused();
     int64_t left = x->shape[a];
     bool fits = n > 0 && sizes;
     for (int i = 0; fits && i < n; i++) {
@@ -240,14 +229,23 @@ neap_status neap_split_sizes(neap_array *x, int n, const int64_t *sizes, int axi
         np_refuse("split_sizes", 1, &x, NEAP_ESHAPE,
                   "%d sizes, 0 or more, must add up to the %lld along axis %d", n,
                   (long long)x->shape[a], a);
-        return refused();
+        return np_refused();
     }
     for (int64_t i = 0, at = 0; i < n; at += sizes[i++]) {
         parts[i] = neap_narrow(x, a, at, at + sizes[i]);
         if (!parts[i])
-            return refused();
+            return np_refused();
     }
     return NEAP_OK;
+}
+
+neap_status neap_split_sizes(neap_array *x, int n, const int64_t *sizes, int axis,
+                             neap_array **parts)
+{
+    for (int i = 0; parts && i < n; i++)
+        parts[i] = NULL;
+    return NP_CALL(np_scope_context(), (parts && sizes) || n <= 0,
+                   split_sizes(x, n, sizes, axis, parts));
 }
 
 /* ---- padding with the edge ------------------------------------------------------------------- */

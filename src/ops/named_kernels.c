@@ -237,12 +237,11 @@ static double delta_flops(const np_call *shapes)
 const np_op np_op_gated_delta = {.name = "gated_delta", .arity = DELTA_INPUTS,
                                  .infer = delta_infer, .run = delta_run, .flops = delta_flops};
 
-neap_status neap_gated_delta_step(neap_array *q, neap_array *k, neap_array *v, neap_array *g,
-                                  neap_array *beta, neap_array *state, neap_array **out_y,
-                                  neap_array **out_state)
+neap_status np_gated_delta_step(neap_array *q, neap_array *k, neap_array *v, neap_array *g,
+                                neap_array *beta, neap_array *state, neap_array **out_y,
+                                neap_array **out_state)
 {
     neap_array *in[DELTA_INPUTS] = {q, k, v, g, beta, state};
-    *out_y = *out_state = NULL;
     if (np_ready(DELTA_INPUTS, in) && tq_static("gated_delta", DELTA_INPUTS, in)) {
         for (int i = 0; i < DELTA_INPUTS; i++) {
             if (!np_is_float(in[i]->dtype)) {
@@ -260,10 +259,17 @@ neap_status neap_gated_delta_step(neap_array *q, neap_array *k, neap_array *v, n
             *out_state = neap_cast(neap_reshape(s, 4, state->shape), (neap_dtype)state->dtype);
         }
     }
-    const neap_context *ctx = np_scope_context();
-    if (!ctx)
-        return NEAP_ENOCONTEXT;
-    if (ctx->status != NEAP_OK)
-        return ctx->status;
-    return *out_y && *out_state ? NEAP_OK : NEAP_EINVAL;
+    return *out_y && *out_state ? NEAP_OK : np_refused();
+}
+
+neap_status neap_gated_delta_step(neap_array *q, neap_array *k, neap_array *v, neap_array *g,
+                                  neap_array *beta, neap_array *state, neap_array **out_y,
+                                  neap_array **out_state)
+{
+    if (out_y)
+        *out_y = NULL;
+    if (out_state)
+        *out_state = NULL;
+    return NP_CALL(np_scope_context(), out_y && out_state,
+                   np_gated_delta_step(q, k, v, g, beta, state, out_y, out_state));
 }

@@ -24,6 +24,15 @@ neap_array *np_refuse(const char *op, uint32_t n, neap_array *const *in, neap_st
     return NULL;
 }
 
+neap_status np_refused(void)
+{
+    const neap_context *ctx = np_scope_context();
+    if (!ctx)
+        return NEAP_ENOCONTEXT;
+    const neap_status status = ctx->status != NEAP_OK ? ctx->status : ctx->built;
+    return status != NEAP_OK ? status : NEAP_EINVAL;
+}
+
 bool np_attached(uint32_t n, neap_array *const *in)
 {
     for (uint32_t i = 0; i < n; i++)

@@ -20,6 +20,9 @@ enum { NP_PARALLEL_ELEMENTS = 32768 };
  * node; np_op_fail is for infer. Inputs may be NULL pointers when n is 0. */
 neap_array *np_refuse(const char *op, uint32_t n, neap_array *const *in, neap_status status,
                       const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* What a building call that returns its status gives back after a refusal, or where an input's error was
+ * stored before. */
+neap_status np_refused(void);
 /* Is every input there, and a value (not an effect), and the current context without an error? */
 bool np_attached(uint32_t n, neap_array *const *in);
 /* And can it be read? A view of a state that a parameter may move past its end is only a target. */
@@ -168,5 +171,10 @@ void np_index_next(int rank, const int64_t *shape, int64_t *index, int n, int64_
 /* Sets index and offsets to the `at`-th one. */
 void np_index_seek(int rank, const int64_t *shape, int64_t at, int64_t *index, int n,
                    int64_t *offsets, int64_t (*strides)[NEAP_MAX_RANK]);
+
+/* neap_gated_delta_step within a call: an error stays stored. */
+neap_status np_gated_delta_step(neap_array *q, neap_array *k, neap_array *v, neap_array *g,
+                                neap_array *beta, neap_array *state, neap_array **out_y,
+                                neap_array **out_state);
 
 #endif

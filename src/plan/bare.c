@@ -229,7 +229,7 @@ static neap_status plan_made(bare *b, neap_context *ctx, neap_bare_plan *plan)
     return plan->arena_bytes != UINT64_MAX && find_peak_step(b, ctx, plan) ? NEAP_OK : NEAP_ENOMEM;
 }
 
-neap_status neap_plan_bare(neap_context *ctx, const neap_bare_graph *graph, uint32_t *order,
+static neap_status plan_bare(neap_context *ctx, const neap_bare_graph *graph, uint32_t *order,
                            uint64_t *offsets, neap_bare_plan *plan)
 {
     const double start = np_seconds();
@@ -249,10 +249,16 @@ neap_status neap_plan_bare(neap_context *ctx, const neap_bare_graph *graph, uint
         np_tell(plan, &made, sizeof made);
     }
     np_free(ctx, NEAP_MEM_GRAPH, b.memory, b.memory_bytes);
-    return np_report(ctx, status);
+    return status;
 }
 
-neap_status neap_place_blocks(neap_context *ctx, uint32_t n, const uint32_t *first,
+neap_status neap_plan_bare(neap_context *ctx, const neap_bare_graph *graph, uint32_t *order,
+                           uint64_t *offsets, neap_bare_plan *plan)
+{
+    return NP_CALL(ctx, graph && plan, plan_bare(ctx, graph, order, offsets, plan));
+}
+
+static neap_status place_blocks(neap_context *ctx, uint32_t n, const uint32_t *first,
                               const uint32_t *end, const uint64_t *bytes, uint64_t *offsets,
                               uint64_t *arena)
 {
@@ -260,7 +266,7 @@ neap_status neap_place_blocks(neap_context *ctx, uint32_t n, const uint32_t *fir
     uint64_t sum = 0;
     np_block *blocks = np_alloc(ctx, NEAP_MEM_GRAPH, size);
     if (!blocks)
-        return np_report(ctx, NEAP_ENOMEM);
+        return NEAP_ENOMEM;
     neap_status status = NEAP_OK;
     for (uint32_t i = 0; i < n && status == NEAP_OK; i++) {
         if (end[i] <= first[i])
@@ -283,5 +289,12 @@ neap_status neap_place_blocks(neap_context *ctx, uint32_t n, const uint32_t *fir
     for (uint32_t i = 0; i < n && status == NEAP_OK; i++)
         offsets[i] = blocks[i].offset;
     np_free(ctx, NEAP_MEM_GRAPH, blocks, size);
-    return np_report(ctx, status);
+    return status;
+}
+
+neap_status neap_place_blocks(neap_context *ctx, uint32_t n, const uint32_t *first,
+                              const uint32_t *end, const uint64_t *bytes, uint64_t *offsets,
+                              uint64_t *arena)
+{
+    return NP_CALL(ctx, arena && (n == 0 || (first && end && bytes && offsets)), place_blocks(ctx, n, first, end, bytes, offsets, arena));
 }

@@ -75,7 +75,7 @@ neap_status np_plan_set_budget(neap_context *ctx, uint64_t bytes)
     return NEAP_OK;
 }
 
-neap_status neap_context_plan_options(neap_context *ctx, const neap_plan_options *options)
+static neap_status context_plan_options(neap_context *ctx, const neap_plan_options *options)
 {
     neap_plan_options o = NEAP_PLAN_OPTIONS_INIT;
     neap_status status = np_take_options(ctx, "plan", options, &o, sizeof o);
@@ -93,6 +93,11 @@ neap_status neap_context_plan_options(neap_context *ctx, const neap_plan_options
     o.size = sizeof o;
     cache->options = o;
     return NEAP_OK;
+}
+
+neap_status neap_context_plan_options(neap_context *ctx, const neap_plan_options *options)
+{
+    return NP_CALL(ctx, true, context_plan_options(ctx, options));
 }
 
 /* ---- keys --------------------------------------------------------------------------------------- */

@@ -40,7 +40,7 @@ static neap_status load_constants(np_delegate *d)
     d->constants = np_calloc(d->ctx, NEAP_MEM_GRAPH, n * sizeof *d->constants);
     if (!d->constants)
         return NEAP_ENOMEM;
-    neap_status status = neap_scope_push(d->ctx);
+    neap_status status = np_scope_push(d->ctx);
     for (uint32_t i = 0; status == NEAP_OK && i < n; i++) {
         d->constants[i] = neap_retain(constant(d, i));
         status = d->ctx->status;
@@ -60,7 +60,7 @@ static neap_status make_session(np_delegate *d, int session)
     d->sessions[session] = s;
     for (uint32_t i = 0; i < g->n_buffers; i++) {
         const np_tensor_meta *m = &g->meta[np_first_buffer(g) + i];
-        neap_status status = neap_state_new(d->ctx, m->name ? m->name : "buffer", m->dtype, m->rank,
+        neap_status status = np_state_new(d->ctx, m->name ? m->name : "buffer", m->dtype, m->rank,
                                             m->shape, &s[i]);
         if (status == NEAP_OK)
             status = np_state_materialise(s[i]);

@@ -25,10 +25,15 @@ static neap_status set_budget(neap_handle *h, uint64_t bytes)
     return NEAP_OK;
 }
 
-neap_status neap_handle_set_plan_budget(neap_handle *h, uint64_t bytes)
+static neap_status handle_set_plan_budget(neap_handle *h, uint64_t bytes)
 {
     h->budget_is_set = true;
-    return np_report(h->ctx, set_budget(h, bytes));
+    return set_budget(h, bytes);
+}
+
+neap_status neap_handle_set_plan_budget(neap_handle *h, uint64_t bytes)
+{
+    return NP_CALL_ON(h, true, handle_set_plan_budget(h, bytes));
 }
 
 /* ---- searching it ------------------------------------------------------------------------------- */
@@ -130,13 +135,13 @@ static neap_status fit(fitting *f, const neap_execution_plan *free, uint64_t *le
     return has_room(f, limit) ? np_fit_search(try_part, f) : NEAP_OK;
 }
 
-neap_status neap_handle_fit(neap_handle *h, uint64_t limit, neap_plan_all *all, void *user,
+static neap_status handle_fit(neap_handle *h, uint64_t limit, neap_plan_all *all, void *user,
                             neap_execution_plan *plan)
 {
     neap_execution_plan free = NEAP_EXECUTION_PLAN_INIT;
     neap_status status = np_take_options(h->ctx, "execution plan", plan, &free, sizeof free);
     if (status != NEAP_OK)
-        return np_report(h->ctx, status);
+        return status;
     uint64_t least = 0;
     fitting f = {.h = h, .all = all, .user = user, .limit = limit};
     h->budget_is_set = true;
@@ -144,7 +149,13 @@ neap_status neap_handle_fit(neap_handle *h, uint64_t limit, neap_plan_all *all, 
     f.plan.least_bytes = least;
     f.plan.plan_budget = h->plan_budget;
     np_tell(plan, &f.plan, sizeof f.plan);
-    return np_report(h->ctx, status);
+    return status;
+}
+
+neap_status neap_handle_fit(neap_handle *h, uint64_t limit, neap_plan_all *all, void *user,
+                            neap_execution_plan *plan)
+{
+    return NP_CALL_ON(h, all && plan, handle_fit(h, limit, all, user, plan));
 }
 
 /* ---- at the first execution under a limit -------------------------------------------------------- */

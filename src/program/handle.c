@@ -134,7 +134,7 @@ static neap_status load(neap_handle *h, const neap_handle_options *o)
     return status;
 }
 
-neap_status neap_handle_open(neap_program *p, int method, const neap_handle_options *given,
+static neap_status handle_open(neap_program *p, int method, const neap_handle_options *given,
                              neap_handle **out)
 {
     neap_handle_options o = NEAP_HANDLE_OPTIONS_INIT;
@@ -150,7 +150,7 @@ neap_status neap_handle_open(neap_program *p, int method, const neap_handle_opti
     if (status == NEAP_OK)
         status = neap_context_new_child(p->ctx, &c, &ctx);
     if (status != NEAP_OK)
-        return np_report(p->ctx, status);
+        return status;
     neap_handle *h = np_calloc(ctx, NEAP_MEM_HOST, sizeof *h);
     if (h) {
         *h = (neap_handle){.program = p, .ctx = ctx, .method = &p->pte->methods[method],
@@ -164,11 +164,19 @@ neap_status neap_handle_open(neap_program *p, int method, const neap_handle_opti
             neap_handle_close(h);
         else
             neap_context_free(ctx);
-        return np_report(p->ctx, status);
+        return status;
     }
     np_ledger_trim(&ctx->ledger); /* of reading the program */
     *out = h;
     return NEAP_OK;
+}
+
+neap_status neap_handle_open(neap_program *p, int method, const neap_handle_options *given,
+                             neap_handle **out)
+{
+    if (out)
+        *out = NULL;
+    return NP_CALL_ON(p, out, handle_open(p, method, given, out));
 }
 
 void np_method_value_set(np_method_value *v, neap_array *a)
@@ -388,7 +396,7 @@ static void take_back(const neap_handle *h, int n, neap_value *outputs)
             outputs[i].data = NULL;
 }
 
-neap_status neap_handle_execute(neap_handle *h, int n_inputs, const neap_value *inputs,
+static neap_status handle_execute(neap_handle *h, int n_inputs, const neap_value *inputs,
                                 int n_outputs, neap_value *outputs)
 {
     take_back(h, n_outputs, outputs);
@@ -408,7 +416,13 @@ neap_status neap_handle_execute(neap_handle *h, int n_inputs, const neap_value *
         h->stats.executes++;
         clear_cache(h);
     }
-    return np_report(h->ctx, status);
+    return status;
+}
+
+neap_status neap_handle_execute(neap_handle *h, int n_inputs, const neap_value *inputs,
+                                int n_outputs, neap_value *outputs)
+{
+    return NP_CALL_ON(h, (inputs || n_inputs == 0) && (outputs || n_outputs == 0), handle_execute(h, n_inputs, inputs, n_outputs, outputs));
 }
 
 /* Loading and planning hold bytes too; and a run begins with the slabs of now, not of when the peak was
@@ -459,18 +473,24 @@ static neap_status dry_run(neap_handle *h, int n_inputs, const neap_value *input
     return status == NEAP_OK ? np_method_run(h, r) : status;
 }
 
-neap_status neap_handle_visit_plans(neap_handle *h, int n_inputs, const neap_value *inputs,
+static neap_status handle_visit_plans(neap_handle *h, int n_inputs, const neap_value *inputs,
                                     neap_plan_visit *visit, void *user)
 {
     np_dry_run r = {.root = h->program->ctx, .visit = visit, .user = user};
     const neap_status status = dry_run(h, n_inputs, inputs, &r);
     release_values(h);
     np_dry_free(&r, h->ctx);
-    return np_report(h->ctx, status);
+    return status;
+}
+
+neap_status neap_handle_visit_plans(neap_handle *h, int n_inputs, const neap_value *inputs,
+                                    neap_plan_visit *visit, void *user)
+{
+    return NP_CALL_ON(h, visit && (inputs || n_inputs == 0), handle_visit_plans(h, n_inputs, inputs, visit, user));
 }
 
 /* Twice if plans were made: making one gives slabs back that a run will hold from delegate to delegate. */
-neap_status neap_handle_plan(neap_handle *h, int n_inputs, const neap_value *inputs,
+static neap_status handle_plan(neap_handle *h, int n_inputs, const neap_value *inputs,
                              neap_execution_plan *plan,
                              bool (*visit)(void *user, const neap_plan_alive *alive),
                              void *user)
@@ -494,7 +514,15 @@ neap_status neap_handle_plan(neap_handle *h, int n_inputs, const neap_value *inp
     np_dry_free(&r, h->ctx);
     if (status == NEAP_OK)
         tell_plan(h, &found, plan);
-    return np_report(h->ctx, status);
+    return status;
+}
+
+neap_status neap_handle_plan(neap_handle *h, int n_inputs, const neap_value *inputs,
+                             neap_execution_plan *plan,
+                             bool (*visit)(void *user, const neap_plan_alive *alive),
+                             void *user)
+{
+    return NP_CALL_ON(h, plan && (inputs || n_inputs == 0), handle_plan(h, n_inputs, inputs, plan, visit, user));
 }
 
 /* ---- sessions, reset, counters ------------------------------------------------------------------------------ */
@@ -506,36 +534,51 @@ static neap_status check_session(neap_handle *h, int session)
     return np_fail(h->ctx, NEAP_EINVAL, "no session %d", session);
 }
 
-neap_status neap_handle_session_new(neap_handle *h, int *session)
+static neap_status handle_session_new(neap_handle *h, int *session)
 {
     size_t n = (size_t)h->n_sessions;
     if (!np_grow(h->ctx, NEAP_MEM_HOST, &h->session_made, &h->sessions_capacity, n + 1,
                  sizeof *h->session_made))
-        return np_report(h->ctx, NEAP_ENOMEM);
+        return NEAP_ENOMEM;
     h->session_made[n] = true;
     *session = h->n_sessions++;
     return NEAP_OK;
 }
 
-neap_status neap_handle_session_use(neap_handle *h, int session)
+neap_status neap_handle_session_new(neap_handle *h, int *session)
+{
+    return NP_CALL_ON(h, session, handle_session_new(h, session));
+}
+
+static neap_status handle_session_use(neap_handle *h, int session)
 {
     neap_status status = check_session(h, session);
     if (status == NEAP_OK)
         h->session = session;
-    return np_report(h->ctx, status);
+    return status;
 }
 
-neap_status neap_handle_session_free(neap_handle *h, int session)
+neap_status neap_handle_session_use(neap_handle *h, int session)
+{
+    return NP_CALL_ON(h, true, handle_session_use(h, session));
+}
+
+static neap_status handle_session_free(neap_handle *h, int session)
 {
     neap_status status = check_session(h, session);
     if (status != NEAP_OK)
-        return np_report(h->ctx, status);
+        return status;
     for (uint32_t i = 0; i < h->method->n_delegates; i++)
         np_delegate_drop_session(h->delegates[i], session);
     np_method_state_drop(h, session);
     h->session_made[session] = false;
     h->session = h->session == session ? -1 : h->session;
     return NEAP_OK;
+}
+
+neap_status neap_handle_session_free(neap_handle *h, int session)
+{
+    return NP_CALL_ON(h, true, handle_session_free(h, session));
 }
 
 uint64_t neap_handle_session_bytes(const neap_handle *h)
@@ -553,7 +596,7 @@ uint64_t neap_handle_session_bytes(const neap_handle *h)
     return total;
 }
 
-neap_status neap_handle_reset(neap_handle *h)
+static neap_status handle_reset(neap_handle *h)
 {
     for (uint32_t i = 0; h->session >= 0 && i < h->method->n_delegates; i++)
         np_delegate_reset(h->delegates[i], h->session);
@@ -562,6 +605,11 @@ neap_status neap_handle_reset(neap_handle *h)
     np_method_state_drop(h, h->session < 0 ? 0 : h->session);
     h->draws = 0;
     return NEAP_OK;
+}
+
+neap_status neap_handle_reset(neap_handle *h)
+{
+    return NP_CALL_ON(h, true, handle_reset(h));
 }
 
 void neap_handle_tell(const neap_handle *h, neap_handle_stats *stats)

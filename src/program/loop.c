@@ -289,7 +289,7 @@ static bool add_stack(plan_of_scan *p, uint32_t i)
     for (int d = 0, k = 0; k <= x->rank; k++)
         shape[k] = k == axis ? p->steps : x->shape[d++];
     np_scan_stack *s = &p->body->stacks[i];
-    if (neap_state_new(w->ctx, "stack", (neap_dtype)x->dtype, x->rank + 1, shape, &s->state) !=
+    if (np_state_new(w->ctx, "stack", (neap_dtype)x->dtype, x->rank + 1, shape, &s->state) !=
         NEAP_OK)
         return false;
     s->bytes = neap_state_bytes(s->state);
@@ -335,7 +335,7 @@ static bool walk_body(plan_of_scan *p)
     np_walk *w = p->w;
     uint32_t carries;
     uint64_t scale = w->scan_scale;
-    if (neap_param_new(w->ctx, "step", p->steps ? p->steps - 1 : 0, &p->step) != NEAP_OK ||
+    if (np_param_new(w->ctx, "step", p->steps ? p->steps - 1 : 0, &p->step) != NEAP_OK ||
         !bind_slices(p))
         return false;
     if (__builtin_mul_overflow(scale, (uint64_t)p->steps, &w->scan_scale))

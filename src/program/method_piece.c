@@ -53,7 +53,7 @@ static bool collect(piece *p)
 static bool run(piece *p, np_dry_run *report)
 {
     neap_handle *h = p->h;
-    if (neap_plan_make(h->ctx, (int)p->n, p->roots, 0, NULL, &p->plan) != NEAP_OK)
+    if (np_plan_make(h->ctx, (int)p->n, p->roots, 0, NULL, &p->plan) != NEAP_OK)
         return false;
     h->stats.plans++;
     h->stats.plan_seconds += p->plan->info.plan_seconds;
@@ -87,7 +87,7 @@ neap_status np_method_settle(neap_handle *h, np_dry_run *report)
     piece p = {.h = h};
     if (!h->n_open)
         return NEAP_OK;
-    neap_status status = neap_scope_push(h->ctx);
+    neap_status status = np_scope_push(h->ctx);
     if (status != NEAP_OK)
         return status;
     bool ok = collect(&p) && (p.n == 0 || run(&p, report)) && settle(&p, report);

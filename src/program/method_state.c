@@ -88,7 +88,7 @@ bool np_method_state_set(neap_handle *h, uint32_t value)
     neap_array **kept = states(h);
     if (!kept)
         return false;
-    if (!kept[value] && neap_scope_push(h->ctx) == NEAP_OK) {
+    if (!kept[value] && np_scope_push(h->ctx) == NEAP_OK) {
         kept[value] = neap_retain(paged(start(h, value)));
         neap_scope_pop(h->ctx);
     }

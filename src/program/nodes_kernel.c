@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "formats/pte.h"
+#include "ops/support.h"
 #include "program/walk.h"
 #include "neap/ops.h"
 
@@ -91,7 +92,7 @@ static bool gated_delta_step(np_walk *w, kernel_node *n)
         return false;
     neap_array *q = input(w, n, "q", 0), *k = input(w, n, "k", 1), *v = input(w, n, "v", 2);
     neap_array *g = input(w, n, "g", 3), *beta = input(w, n, "beta", 4);
-    neap_gated_delta_step(q, k, v, g, beta, input(w, n, "state_in", 5), &y, &state);
+    (void)np_gated_delta_step(q, k, v, g, beta, input(w, n, "state_in", 5), &y, &state);
     return put(w, n, 0, y) && put(w, n, 1, state);
 }
 

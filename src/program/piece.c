@@ -94,7 +94,7 @@ static void pretend(const neap_plan *p)
 static bool run(piece *p)
 {
     np_walk *w = p->w;
-    if (neap_plan_make(w->ctx, (int)p->n, p->roots, 0, NULL, &p->plan) != NEAP_OK)
+    if (np_plan_make(w->ctx, (int)p->n, p->roots, 0, NULL, &p->plan) != NEAP_OK)
         return false;
     w->h->stats.plans++;
     w->h->stats.plan_seconds += p->plan->info.plan_seconds;
@@ -144,6 +144,6 @@ bool np_walk_hold(np_walk *w, neap_array *a)
 bool np_walk_sweep(np_walk *w)
 {
     neap_scope_pop(w->ctx);
-    w->scoped = neap_scope_push(w->ctx) == NEAP_OK;
+    w->scoped = np_scope_push(w->ctx) == NEAP_OK;
     return w->scoped;
 }

@@ -401,7 +401,7 @@ neap_status np_portable_run(const np_portable *p, neap_handle *h, const np_pte_i
 {
     np_portable_call c = {.h = h, .row = p, .in = in};
     const neap_array *before = p->into_first ? h->values[in->args[0]].array : NULL;
-    neap_status status = neap_scope_push(h->ctx);
+    neap_status status = np_scope_push(h->ctx);
     if (status != NEAP_OK)
         return status;
     if (!run(&c))

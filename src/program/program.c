@@ -22,7 +22,7 @@ static neap_status wrap(neap_context *ctx, np_pte *pte, neap_program **out)
     return NEAP_OK;
 }
 
-neap_status neap_program_open(neap_context *ctx, const char *path, neap_program **out)
+static neap_status program_open(neap_context *ctx, const char *path, neap_program **out)
 {
     np_pte *pte;
     *out = NULL;
@@ -31,10 +31,17 @@ neap_status neap_program_open(neap_context *ctx, const char *path, neap_program 
         status = wrap(ctx, pte, out);
     if (status != NEAP_OK)
         np_fail_prefix(ctx, "%s", path);
-    return np_report(ctx, status);
+    return status;
 }
 
-neap_status neap_program_open_memory(neap_context *ctx, const void *bytes, uint64_t size,
+neap_status neap_program_open(neap_context *ctx, const char *path, neap_program **out)
+{
+    if (out)
+        *out = NULL;
+    return NP_CALL(ctx, path && out, program_open(ctx, path, out));
+}
+
+static neap_status program_open_memory(neap_context *ctx, const void *bytes, uint64_t size,
                                      neap_program **out)
 {
     np_pte *pte;
@@ -42,15 +49,28 @@ neap_status neap_program_open_memory(neap_context *ctx, const void *bytes, uint6
     neap_status status = np_pte_open_memory(ctx, bytes, size, &pte);
     if (status == NEAP_OK)
         status = wrap(ctx, pte, out);
-    return np_report(ctx, status);
+    return status;
 }
 
-neap_status neap_program_attach(neap_program *p, const char *path)
+neap_status neap_program_open_memory(neap_context *ctx, const void *bytes, uint64_t size,
+                                     neap_program **out)
+{
+    if (out)
+        *out = NULL;
+    return NP_CALL(ctx, (bytes || size == 0) && out, program_open_memory(ctx, bytes, size, out));
+}
+
+static neap_status program_attach(neap_program *p, const char *path)
 {
     neap_status status = np_pte_attach(p->pte, path);
     if (status != NEAP_OK)
         np_fail_prefix(p->ctx, "%s", path);
-    return np_report(p->ctx, status);
+    return status;
+}
+
+neap_status neap_program_attach(neap_program *p, const char *path)
+{
+    return NP_CALL_ON(p, path, program_attach(p, path));
 }
 
 void neap_program_close(neap_program *p)
@@ -93,7 +113,7 @@ int neap_program_find_method(const neap_program *p, const char *name)
             memcpy(list + used, p->pte->methods[m].name, strlen(p->pte->methods[m].name) + 1);
         }
     }
-    np_report(p->ctx, np_fail(p->ctx, NEAP_EINVAL, "no method %.80s; there are %s", name, list));
+    (void)NP_CALL_ON(p, name, np_fail(p->ctx, NEAP_EINVAL, "no method %.80s; there are %s", name, list));
     return -1;
 }
 
@@ -144,20 +164,30 @@ static neap_status describe(const neap_program *p, int m, int i, bool output, ne
     const np_pte_method *x = method_at(p, m);
     uint32_t n = !x ? 0 : output ? x->n_outputs : x->n_inputs;
     if (i < 0 || (uint32_t)i >= n)
-        return np_report(p->ctx, np_fail(p->ctx, NEAP_EINVAL, "method %d has no %s %d", m,
-                                         output ? "output" : "input", i));
+        return np_fail(p->ctx, NEAP_EINVAL, "method %d has no %s %d", m,
+                       output ? "output" : "input", i);
     np_describe_value(&x->values[(output ? x->outputs : x->inputs)[i]], out);
     return NEAP_OK;
 }
 
-neap_status neap_program_input(const neap_program *p, int m, int i, neap_value *out)
+static neap_status program_input(const neap_program *p, int m, int i, neap_value *out)
 {
     return describe(p, m, i, false, out);
 }
 
-neap_status neap_program_output(const neap_program *p, int m, int i, neap_value *out)
+neap_status neap_program_input(const neap_program *p, int m, int i, neap_value *out)
+{
+    return NP_CALL_ON(p, out, program_input(p, m, i, out));
+}
+
+static neap_status program_output(const neap_program *p, int m, int i, neap_value *out)
 {
     return describe(p, m, i, true, out);
+}
+
+neap_status neap_program_output(const neap_program *p, int m, int i, neap_value *out)
+{
+    return NP_CALL_ON(p, out, program_output(p, m, i, out));
 }
 
 /* ---- what is in a method -------------------------------------------------------------------------------- */
@@ -220,14 +250,14 @@ static int64_t count_operator(const np_pte_method *x, uint32_t op)
     return n;
 }
 
-neap_status neap_program_node_types(const neap_program *p, int m,
+static neap_status program_node_types(const neap_program *p, int m,
                                     bool (*visit)(void *user, const neap_program_count *c),
                                     void *user)
 {
     census c = {.info = NEAP_METHOD_INFO_INIT};
     neap_status status = count_method(p, m, &c);
     if (status != NEAP_OK)
-        return np_report(p->ctx, status);
+        return status;
     for (uint32_t n = 1; n < NP_NODE_COUNT; n++) {
         neap_program_count row = {np_node_type_of(n)->name, c.nodes[n]};
         if (row.count > 0 && !visit(user, &row))
@@ -242,11 +272,23 @@ neap_status neap_program_node_types(const neap_program *p, int m,
     return NEAP_OK;
 }
 
-neap_status neap_program_method_info(const neap_program *p, int m, neap_method_info *info)
+neap_status neap_program_node_types(const neap_program *p, int m,
+                                    bool (*visit)(void *user, const neap_program_count *c),
+                                    void *user)
+{
+    return NP_CALL_ON(p, visit, program_node_types(p, m, visit, user));
+}
+
+static neap_status program_method_info(const neap_program *p, int m, neap_method_info *info)
 {
     census c = {.info = NEAP_METHOD_INFO_INIT};
     neap_status status = count_method(p, m, &c);
     if (status == NEAP_OK)
         np_tell(info, &c.info, sizeof c.info);
-    return np_report(p->ctx, status);
+    return status;
+}
+
+neap_status neap_program_method_info(const neap_program *p, int m, neap_method_info *info)
+{
+    return NP_CALL_ON(p, info, program_method_info(p, m, info));
 }

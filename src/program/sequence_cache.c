@@ -61,7 +61,7 @@ static neap_status check(neap_context *ctx, const neap_sequence_cache_options *o
     return NEAP_OK;
 }
 
-neap_status neap_program_install_cache(neap_program *program, const char *key,
+static neap_status program_install_cache(neap_program *program, const char *key,
                                        const neap_sequence_cache_options *options)
 {
     neap_sequence_cache_options o = NEAP_SEQUENCE_CACHE_OPTIONS_INIT;
@@ -70,14 +70,14 @@ neap_status neap_program_install_cache(neap_program *program, const char *key,
     if (status == NEAP_OK)
         status = check(ctx, &o);
     if (status != NEAP_OK)
-        return np_report(ctx, status);
+        return status;
     if (!key || !*key || strlen(key) > 63)
-        return np_report(ctx, np_fail(ctx, NEAP_EINVAL, "cache: a key of 1 to 63 bytes is needed"));
+        return np_fail(ctx, NEAP_EINVAL, "cache: a key of 1 to 63 bytes is needed");
     if (np_cache_find(&program->caches, key))
-        return np_report(ctx, np_fail(ctx, NEAP_EINVAL, "cache: \"%s\" is installed already", key));
+        return np_fail(ctx, NEAP_EINVAL, "cache: \"%s\" is installed already", key);
     neap_sequence_cache *c = np_calloc(ctx, NEAP_MEM_STATE, sizeof *c);
     if (!c)
-        return np_report(ctx, NEAP_ENOMEM);
+        return NEAP_ENOMEM;
     c->ctx = ctx;
     c->o = o;
     memcpy(c->key, key, strlen(key) + 1);
@@ -86,11 +86,17 @@ neap_status neap_program_install_cache(neap_program *program, const char *key,
     c->layers = np_calloc(ctx, NEAP_MEM_STATE, (size_t)o.layers * sizeof *c->layers);
     if (!c->layers) {
         cache_free(c);
-        return np_report(ctx, NEAP_ENOMEM);
+        return NEAP_ENOMEM;
     }
     c->next = program->caches.first;
     program->caches.first = c;
     return NEAP_OK;
+}
+
+neap_status neap_program_install_cache(neap_program *program, const char *key,
+                                       const neap_sequence_cache_options *options)
+{
+    return NP_CALL_ON(program, key && options, program_install_cache(program, key, options));
 }
 
 /* ---- room ------------------------------------------------------------------------------------------- */
@@ -148,8 +154,12 @@ neap_status np_cache_reserve(neap_sequence_cache *c, neap_context *ctx, int64_t 
     neap_status status = grow(c, &l->keys, slots, "cache keys");
     if (status == NEAP_OK)
         status = grow(c, &l->values, slots, "cache values");
-    if (status != NEAP_OK)
-        return np_fail(ctx, status, "%s", c->ctx->error);
+    if (status != NEAP_OK) {
+        np_fail(ctx, status, "%s", c->ctx->error);
+        if (ctx != c->ctx)
+            c->ctx->status = NEAP_OK; /* told by the handle's */
+        return status;
+    }
     l->slots = slots;
     return NEAP_OK;
 }

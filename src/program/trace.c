@@ -276,7 +276,7 @@ static bool walk_start(np_walk *w, const np_argument *in)
 {
     const np_mlx_graph *g = w->g;
     w->scan_scale = 1;
-    if (neap_scope_push(w->ctx) != NEAP_OK)
+    if (np_scope_push(w->ctx) != NEAP_OK)
         return false;
     w->scoped = true;
     w->tensors = np_calloc(w->ctx, NEAP_MEM_GRAPH, g->n_tensors * sizeof *w->tensors);
@@ -360,7 +360,7 @@ static bool plan_whole(np_walk *w, neap_array **roots)
         if (!roots[i])
             return false;
     np_trace *t = w->trace;
-    if (neap_plan_make(w->ctx, (int)n, roots, 0, NULL, &t->plan) != NEAP_OK)
+    if (np_plan_make(w->ctx, (int)n, roots, 0, NULL, &t->plan) != NEAP_OK)
         return false;
     w->h->stats.plans++;
     w->h->stats.plan_seconds += t->plan->info.plan_seconds;

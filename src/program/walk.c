@@ -211,7 +211,7 @@ neap_param *np_open_param(np_walk *w, const np_number *n, int64_t low, int64_t h
         r->pinned = false;
         t->n_reads++;
     }
-    if (!r->param && neap_param_new(w->ctx, "value", INT32_MAX, &r->param) != NEAP_OK)
+    if (!r->param && np_param_new(w->ctx, "value", INT32_MAX, &r->param) != NEAP_OK)
         return NULL;
     r->low = low > r->low ? low : r->low;
     r->high = high < r->high ? high : r->high;

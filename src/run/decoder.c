@@ -132,13 +132,18 @@ static neap_status read_form(np_decoder_form *f)
     return NEAP_OK;
 }
 
-neap_status neap_decoder_inspect(const neap_program *program, int method, neap_decoder_info *info)
+static neap_status decoder_inspect(const neap_program *program, int method, neap_decoder_info *info)
 {
     np_decoder_form f = {.ctx = program->ctx, .program = program, .method = method};
     const neap_status status = read_form(&f);
     if (status == NEAP_OK)
         np_tell(info, &f.info, sizeof f.info);
-    return np_report(program->ctx, status);
+    return status;
+}
+
+neap_status neap_decoder_inspect(const neap_program *program, int method, neap_decoder_info *info)
+{
+    return NP_CALL_ON(program, info, decoder_inspect(program, method, info));
 }
 
 static neap_status choose_sizes(neap_decoder *d)
@@ -175,14 +180,14 @@ static neap_status take_buffers(neap_decoder *d)
     return neap_sampler_new(d->ctx, NULL, (int32_t)i->vocabulary, &d->greedy);
 }
 
-neap_status neap_decoder_new(neap_handle *handle, const neap_decoder_options *options,
+static neap_status decoder_new(neap_handle *handle, const neap_decoder_options *options,
                              neap_decoder **out)
 {
     neap_context *ctx = handle->ctx;
     *out = NULL;
     neap_decoder *d = np_calloc(ctx, NEAP_MEM_HOST, sizeof *d);
     if (!d)
-        return np_report(ctx, NEAP_ENOMEM);
+        return NEAP_ENOMEM;
     d->handle = handle;
     d->ctx = ctx;
     d->form = (np_decoder_form){.ctx = ctx,
@@ -200,7 +205,15 @@ neap_status neap_decoder_new(neap_handle *handle, const neap_decoder_options *op
         *out = d;
     else
         neap_decoder_free(d);
-    return np_report(ctx, status);
+    return status;
+}
+
+neap_status neap_decoder_new(neap_handle *handle, const neap_decoder_options *options,
+                             neap_decoder **out)
+{
+    if (out)
+        *out = NULL;
+    return NP_CALL_ON(handle, out, decoder_new(handle, options, out));
 }
 
 void neap_decoder_free(neap_decoder *d)
@@ -297,10 +310,10 @@ static neap_status plan_inputs(neap_decoder *d, const int32_t *ids, int64_t n, i
                          (long long)n, (long long)d->form.info.chunk);
     if (status == NEAP_OK)
         set_inputs(d, ids, n, position, in);
-    return np_report(d->ctx, status);
+    return status;
 }
 
-neap_status neap_decoder_plan(neap_decoder *d, const int32_t *ids, int64_t n, int64_t position,
+static neap_status decoder_plan(neap_decoder *d, const int32_t *ids, int64_t n, int64_t position,
                               neap_execution_plan *plan,
                               bool (*visit)(void *user, const neap_plan_alive *alive), void *user)
 {
@@ -309,7 +322,14 @@ neap_status neap_decoder_plan(neap_decoder *d, const int32_t *ids, int64_t n, in
     return status == NEAP_OK ? neap_handle_plan(d->handle, 2, in, plan, visit, user) : status;
 }
 
-neap_status neap_decoder_visit_plans(neap_decoder *d, const int32_t *ids, int64_t n,
+neap_status neap_decoder_plan(neap_decoder *d, const int32_t *ids, int64_t n, int64_t position,
+                              neap_execution_plan *plan,
+                              bool (*visit)(void *user, const neap_plan_alive *alive), void *user)
+{
+    return NP_CALL_ON(d, ids && plan, decoder_plan(d, ids, n, position, plan, visit, user));
+}
+
+static neap_status decoder_visit_plans(neap_decoder *d, const int32_t *ids, int64_t n,
                                      int64_t position, neap_plan_visit *visit, void *user)
 {
     neap_value in[2];
@@ -317,7 +337,13 @@ neap_status neap_decoder_visit_plans(neap_decoder *d, const int32_t *ids, int64_
     return status == NEAP_OK ? neap_handle_visit_plans(d->handle, 2, in, visit, user) : status;
 }
 
-neap_status neap_decoder_feed(neap_decoder *d, const int32_t *ids, int64_t n)
+neap_status neap_decoder_visit_plans(neap_decoder *d, const int32_t *ids, int64_t n,
+                                     int64_t position, neap_plan_visit *visit, void *user)
+{
+    return NP_CALL_ON(d, ids && visit, decoder_visit_plans(d, ids, n, position, visit, user));
+}
+
+static neap_status decoder_feed(neap_decoder *d, const int32_t *ids, int64_t n)
 {
     neap_status status = check_ids(d, ids, n, d->position);
     for (int64_t done = 0; status == NEAP_OK && done < n;) {
@@ -333,7 +359,12 @@ neap_status neap_decoder_feed(neap_decoder *d, const int32_t *ids, int64_t n)
     }
     if (status == NEAP_OK)
         status = take_scores(d);
-    return np_report(d->ctx, status);
+    return status;
+}
+
+neap_status neap_decoder_feed(neap_decoder *d, const int32_t *ids, int64_t n)
+{
+    return NP_CALL_ON(d, ids, decoder_feed(d, ids, n));
 }
 
 const float *neap_decoder_logits(const neap_decoder *d)
@@ -346,10 +377,15 @@ int64_t neap_decoder_position(const neap_decoder *d)
     return d->position;
 }
 
-neap_status neap_decoder_reset(neap_decoder *d)
+static neap_status decoder_reset(neap_decoder *d)
 {
     d->position = 0;
     return neap_handle_reset(d->handle);
+}
+
+neap_status neap_decoder_reset(neap_decoder *d)
+{
+    return NP_CALL_ON(d, true, decoder_reset(d));
 }
 
 /* ---- text --------------------------------------------------------------------------------- */
@@ -375,7 +411,7 @@ static bool full(void *self)
     return d->position >= d->form.info.context;
 }
 
-neap_status neap_decoder_generate(neap_decoder *d, const int32_t *prompt, int64_t n,
+static neap_status decoder_generate(neap_decoder *d, const int32_t *prompt, int64_t n,
                                   const neap_generate_options *options,
                                   neap_generate_result *result)
 {
@@ -389,4 +425,11 @@ neap_status neap_decoder_generate(neap_decoder *d, const int32_t *prompt, int64_
                                    .logits = logits,
                                    .full = full};
     return np_text_loop(&source, prompt, n, options, result);
+}
+
+neap_status neap_decoder_generate(neap_decoder *d, const int32_t *prompt, int64_t n,
+                                  const neap_generate_options *options,
+                                  neap_generate_result *result)
+{
+    return NP_CALL_ON(d, prompt, decoder_generate(d, prompt, n, options, result));
 }

@@ -51,7 +51,7 @@ static void explain(void *self)
     }
 }
 
-neap_status neap_generate(neap_session *session, const int32_t *prompt, int64_t n,
+static neap_status make_text(neap_session *session, const int32_t *prompt, int64_t n,
                           const neap_generate_options *options, neap_generate_result *result)
 {
     const np_text_source source = {.ctx = session->ctx,
@@ -70,4 +70,10 @@ neap_status neap_generate(neap_session *session, const int32_t *prompt, int64_t 
         return np_text_loop(&source, prompt, n, options, result);
     np_tell(result, &none, sizeof none);
     return status;
+}
+
+neap_status neap_generate(neap_session *session, const int32_t *prompt, int64_t n,
+                          const neap_generate_options *options, neap_generate_result *result)
+{
+    return NP_CALL_ON(session, prompt, make_text(session, prompt, n, options, result));
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/versioned.h"
+#include "eval/run.h"
 #include "neap/ops.h"
 
 /* ---- plans ------------------------------------------------------------------------------------
@@ -12,7 +13,7 @@
 /* Plans `capacity` tokens whose last hidden vector goes to the state. */
 static neap_status plan_forward(neap_session *s, neap_array *ids, neap_param *rows, neap_plan **out)
 {
-    neap_status status = neap_scope_push(s->ctx);
+    neap_status status = np_scope_push(s->ctx);
     if (status != NEAP_OK)
         return status;
     np_forward f = {s->model, &s->cache, ids, rows, s->at, s->length};
@@ -21,27 +22,27 @@ static neap_status plan_forward(neap_session *s, neap_array *ids, neap_param *ro
     neap_param *params[3] = {s->at, s->length, s->rows};
     status = s->ctx->status;
     if (status == NEAP_OK)
-        status = neap_plan_make(s->ctx, 1, &write, rows ? 3 : 2, params, out);
+        status = np_plan_make(s->ctx, 1, &write, rows ? 3 : 2, params, out);
     neap_scope_pop(s->ctx);
     return status;
 }
 
 static neap_status plan_head(neap_session *s)
 {
-    neap_status status = neap_scope_push(s->ctx);
+    neap_status status = np_scope_push(s->ctx);
     if (status != NEAP_OK)
         return status;
     neap_array *scores = s->model->arch->head(s->model, neap_state_read(s->hidden));
     status = s->ctx->status;
     if (status == NEAP_OK)
-        status = neap_plan_make(s->ctx, 1, &scores, 0, NULL, &s->head);
+        status = np_plan_make(s->ctx, 1, &scores, 0, NULL, &s->head);
     neap_scope_pop(s->ctx);
     return status;
 }
 
 static neap_status make_ids(neap_session *s, int64_t n, neap_array **out)
 {
-    neap_status status = neap_scope_push(s->ctx);
+    neap_status status = np_scope_push(s->ctx);
     if (status != NEAP_OK)
         return status;
     *out = neap_retain(neap_array_zeros(NEAP_I32, 1, &n));
@@ -62,7 +63,7 @@ neap_status np_session_plan_prefill(neap_session *s, int64_t chunk)
     const int64_t capacity = chunk < s->context ? chunk : s->context;
     neap_status status = make_ids(s, capacity, &s->prefill_ids);
     if (status == NEAP_OK)
-        status = neap_param_new(s->ctx, "rows", capacity, &s->rows);
+        status = np_param_new(s->ctx, "rows", capacity, &s->rows);
     if (status == NEAP_OK)
         status = plan_forward(s, s->prefill_ids, s->rows, &s->prefill);
     s->chunk = chunk;
@@ -77,11 +78,11 @@ neap_status np_session_plan_rest(neap_session *s)
     neap_status status =
         np_kv_cache_new(ctx, &s->model->sizes, s->context, s->options.kv_type, &s->cache);
     if (status == NEAP_OK)
-        status = neap_state_new(ctx, "hidden", NEAP_F32, 2, hidden, &s->hidden);
+        status = np_state_new(ctx, "hidden", NEAP_F32, 2, hidden, &s->hidden);
     if (status == NEAP_OK)
-        status = neap_param_new(ctx, "position", s->context, &s->at);
+        status = np_param_new(ctx, "position", s->context, &s->at);
     if (status == NEAP_OK)
-        status = neap_param_new(ctx, "length", s->context, &s->length);
+        status = np_param_new(ctx, "length", s->context, &s->length);
     if (status == NEAP_OK)
         status = plan_head(s);
     if (status == NEAP_OK && s->options.decode)
@@ -135,7 +136,7 @@ static neap_status check_options(neap_session *s)
     return NEAP_OK;
 }
 
-neap_status neap_session_new(neap_model *model, const neap_session_options *options,
+static neap_status session_new(neap_model *model, const neap_session_options *options,
                              neap_session **out)
 {
     neap_context *ctx = model->ctx;
@@ -168,6 +169,14 @@ neap_status neap_session_new(neap_model *model, const neap_session_options *opti
     return NEAP_OK;
 }
 
+neap_status neap_session_new(neap_model *model, const neap_session_options *options,
+                             neap_session **out)
+{
+    if (out)
+        *out = NULL;
+    return NP_CALL_ON(model, out, session_new(model, options, out));
+}
+
 void neap_session_free(neap_session *s)
 {
     if (!s)
@@ -179,7 +188,7 @@ void neap_session_free(neap_session *s)
     np_free(s->ctx, NEAP_MEM_HOST, s, sizeof *s);
 }
 
-neap_status neap_session_start(neap_session *s)
+static neap_status session_start(neap_session *s)
 {
     if (s->started)
         return NEAP_OK;
@@ -187,9 +196,14 @@ neap_status neap_session_start(neap_session *s)
     neap_plan *plans[3] = {s->prefill, s->decode, s->head};
     for (int i = 0; status == NEAP_OK && i < 3; i++)
         if (plans[i])
-            status = neap_plan_reserve(plans[i]);
+            status = np_plan_reserve(plans[i]);
     s->started = status == NEAP_OK;
-    return np_report(s->ctx, status);
+    return status;
+}
+
+neap_status neap_session_start(neap_session *s)
+{
+    return NP_CALL_ON(s, true, session_start(s));
 }
 
 static neap_status check_ids(const neap_session *s, const int32_t *ids, int64_t n)
@@ -213,7 +227,7 @@ static neap_status check_ids(const neap_session *s, const int32_t *ids, int64_t 
     return NEAP_OK;
 }
 
-neap_status neap_session_prefill(neap_session *s, const int32_t *ids, int64_t n)
+static neap_status session_prefill(neap_session *s, const int32_t *ids, int64_t n)
 {
     neap_status status = check_ids(s, ids, n);
     if (status == NEAP_OK)
@@ -231,19 +245,23 @@ neap_status neap_session_prefill(neap_session *s, const int32_t *ids, int64_t n)
         status = neap_plan_run(s->head, NULL);
     if (status == NEAP_OK)
         s->position = at;
-    return np_report(s->ctx, status);
+    return status;
 }
 
-neap_status neap_session_step(neap_session *s, int32_t id)
+neap_status neap_session_prefill(neap_session *s, const int32_t *ids, int64_t n)
+{
+    return NP_CALL_ON(s, ids, session_prefill(s, ids, n));
+}
+
+static neap_status session_step(neap_session *s, int32_t id)
 {
     if (!s->decode)
-        return np_report(
-            s->ctx, np_fail(s->ctx, NEAP_EINVAL, "step: the session was planned without decoding"));
+        return np_fail(s->ctx, NEAP_EINVAL, "step: the session was planned without decoding");
     neap_status status = check_ids(s, &id, 1);
     if (status == NEAP_OK)
         status = neap_session_start(s);
     if (status != NEAP_OK)
-        return np_report(s->ctx, status);
+        return status;
     memcpy(neap_array_mutable(s->decode_ids), &id, sizeof id);
     const int64_t values[2] = {s->position, s->position + 1};
     status = neap_plan_run(s->decode, values);
@@ -251,7 +269,12 @@ neap_status neap_session_step(neap_session *s, int32_t id)
         status = neap_plan_run(s->head, NULL);
     if (status == NEAP_OK)
         s->position++;
-    return np_report(s->ctx, status);
+    return status;
+}
+
+neap_status neap_session_step(neap_session *s, int32_t id)
+{
+    return NP_CALL_ON(s, true, session_step(s, id));
 }
 
 const float *neap_session_logits(const neap_session *s)
@@ -264,12 +287,15 @@ int64_t neap_session_position(const neap_session *s)
     return s->position;
 }
 
-neap_status neap_session_rewind(neap_session *s, int64_t position)
+static neap_status session_rewind(neap_session *s, int64_t position)
 {
     if (position < 0 || position > s->position)
-        return np_report(s->ctx,
-                         np_fail(s->ctx, NEAP_EINVAL, "rewind to %lld: the context holds %lld",
-                                 (long long)position, (long long)s->position));
+        return np_fail(s->ctx, NEAP_EINVAL, "rewind to %lld: the context holds %lld", (long long)position, (long long)s->position);
     s->position = position;
     return NEAP_OK;
+}
+
+neap_status neap_session_rewind(neap_session *s, int64_t position)
+{
+    return NP_CALL_ON(s, true, session_rewind(s, position));
 }

@@ -23,10 +23,10 @@ static neap_status choose(const np_loop *l, int32_t *id)
     neap_context *own = np_sampler_context(l->sampler);
     if (status == NEAP_OK)
         return status;
-    if (own != l->s->ctx) {
+    if (own != l->s->ctx)
         np_fail(l->s->ctx, status, "%s", own->error);
-        np_report(own, status);
-    }
+    else
+        own->status = status; /* its text is there: this call goes on to tell it */
     if (l->s->explain)
         l->s->explain(l->s->self);
     return status;
@@ -133,5 +133,5 @@ neap_status np_text_loop(const np_text_source *s, const int32_t *prompt, int64_t
     if (status == NEAP_OK && r.finish != NEAP_FINISH_CALLER && r.stop < 0)
         status = flush(&l);
     np_tell(result, &r, sizeof r);
-    return np_report(s->ctx, status);
+    return status;
 }

@@ -357,7 +357,7 @@ static neap_status check_options(hearing *h)
     return NEAP_OK;
 }
 
-neap_status neap_transcribe(neap_transcriber *t, const neap_transcribe_options *given,
+static neap_status transcribe(neap_transcriber *t, const neap_transcribe_options *given,
                             neap_transcribe_result *result)
 {
     neap_transcribe_options o = NEAP_TRANSCRIBE_OPTIONS_INIT;
@@ -379,5 +379,11 @@ neap_status neap_transcribe(neap_transcriber *t, const neap_transcribe_options *
     r.plan_seconds = t->stats.plan_seconds;
     if (result)
         np_tell(result, &r, sizeof r);
-    return np_report(t->ctx, status);
+    return status;
+}
+
+neap_status neap_transcribe(neap_transcriber *t, const neap_transcribe_options *given,
+                            neap_transcribe_result *result)
+{
+    return NP_CALL_ON(t, true, transcribe(t, given, result));
 }

@@ -240,7 +240,7 @@ static bool show_blocks(const neap_transcriber *t,
     return more;
 }
 
-neap_status neap_transcriber_at_peak(neap_transcriber *t,
+static neap_status transcriber_at_peak(neap_transcriber *t,
                                      bool (*visit)(void *user, const neap_plan_alive *alive),
                                      void *user)
 {
@@ -251,7 +251,14 @@ neap_status neap_transcriber_at_peak(neap_transcriber *t,
     if (status == NEAP_OK)
         status = np_part_plan(t, t->peak_part, &p, visit, user);
     np_part_close(t, t->peak_part);
-    return np_report(t->ctx, status);
+    return status;
+}
+
+neap_status neap_transcriber_at_peak(neap_transcriber *t,
+                                     bool (*visit)(void *user, const neap_plan_alive *alive),
+                                     void *user)
+{
+    return NP_CALL_ON(t, visit, transcriber_at_peak(t, visit, user));
 }
 
 /* ---- the plans ------------------------------------------------------------------------------ */
@@ -271,7 +278,7 @@ static bool show_plan(void *user, const char *name, const neap_plan *plan, bool 
     return !v->stopped;
 }
 
-neap_status neap_transcriber_visit_plans(neap_transcriber *t, neap_plan_visit *visit, void *user)
+static neap_status transcriber_visit_plans(neap_transcriber *t, neap_plan_visit *visit, void *user)
 {
     neap_status status = NEAP_OK;
     named_visit v = {.visit = visit, .user = user};
@@ -284,5 +291,10 @@ neap_status neap_transcriber_visit_plans(neap_transcriber *t, neap_plan_visit *v
             status = np_part_visit(t, (np_part)part, show_plan, &v);
         np_part_close(t, (np_part)part);
     }
-    return np_report(t->ctx, status);
+    return status;
+}
+
+neap_status neap_transcriber_visit_plans(neap_transcriber *t, neap_plan_visit *visit, void *user)
+{
+    return NP_CALL_ON(t, visit, transcriber_visit_plans(t, visit, user));
 }

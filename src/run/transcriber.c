@@ -293,16 +293,16 @@ static neap_status open_all(neap_transcriber *t, const char *folder, uint64_t li
     return status;
 }
 
-neap_status neap_transcriber_open(neap_context *ctx, const char *folder,
+static neap_status transcriber_open(neap_context *ctx, const char *folder,
                                   const neap_transcriber_options *options, neap_transcriber **out)
 {
     neap_transcriber_options o = NEAP_TRANSCRIBER_OPTIONS_INIT;
     *out = NULL;
     if (np_take_options(ctx, "transcriber", options, &o, sizeof o) != NEAP_OK)
-        return np_report(ctx, NEAP_EINVAL);
+        return NEAP_EINVAL;
     neap_transcriber *t = np_calloc(ctx, NEAP_MEM_HOST, sizeof *t);
     if (!t)
-        return np_report(ctx, NEAP_ENOMEM);
+        return NEAP_ENOMEM;
     t->ctx = ctx;
     t->threads = o.threads;
     neap_memory_info m = NEAP_MEMORY_INFO_INIT;
@@ -314,10 +314,18 @@ neap_status neap_transcriber_open(neap_context *ctx, const char *folder,
         status = neap_context_set_limit(ctx, limit);
     if (status != NEAP_OK) {
         neap_transcriber_close(t);
-        return np_report(ctx, status);
+        return status;
     }
     *out = t;
     return NEAP_OK;
+}
+
+neap_status neap_transcriber_open(neap_context *ctx, const char *folder,
+                                  const neap_transcriber_options *options, neap_transcriber **out)
+{
+    if (out)
+        *out = NULL;
+    return NP_CALL(ctx, folder && out, transcriber_open(ctx, folder, options, out));
 }
 
 void neap_transcriber_close(neap_transcriber *t)

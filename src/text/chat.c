@@ -110,7 +110,7 @@ static neap_status render(neap_context *ctx, const neap_tokenizer *t, np_bytes t
     return status;
 }
 
-neap_status neap_chat_render(neap_context *ctx, const neap_tokenizer *tokenizer,
+static neap_status chat_render(neap_context *ctx, const neap_tokenizer *tokenizer,
                              const char *chat_template, size_t template_length,
                              const neap_chat_message *messages, size_t count,
                              bool add_generation_prompt, neap_text *out)
@@ -127,4 +127,15 @@ neap_status neap_chat_render(neap_context *ctx, const neap_tokenizer *tokenizer,
         .add_generation_prompt = add_generation_prompt,
     };
     return render(ctx, tokenizer, text, &input, out);
+}
+
+neap_status neap_chat_render(neap_context *ctx, const neap_tokenizer *tokenizer,
+                             const char *chat_template, size_t template_length,
+                             const neap_chat_message *messages, size_t count,
+                             bool add_generation_prompt, neap_text *out)
+{
+    return NP_CALL(ctx,
+                   tokenizer && out && (chat_template || template_length == 0) && (messages || count == 0),
+                   chat_render(ctx, tokenizer, chat_template, template_length, messages, count,
+                               add_generation_prompt, out));
 }

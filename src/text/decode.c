@@ -90,7 +90,7 @@ static neap_status check_id(neap_context *ctx, const neap_tokenizer *t, int32_t 
     return NEAP_OK;
 }
 
-neap_status neap_tokenizer_token_bytes(neap_context *ctx, const neap_tokenizer *t, int32_t id,
+static neap_status tokenizer_token_bytes(neap_context *ctx, const neap_tokenizer *t, int32_t id,
                                        neap_text *out)
 {
     neap_status status = check_id(ctx, t, id);
@@ -103,6 +103,12 @@ neap_status neap_tokenizer_token_bytes(neap_context *ctx, const neap_tokenizer *
     while (next_byte(&r, &byte))
         out->data[out->length++] = (char)byte;
     return NEAP_OK;
+}
+
+neap_status neap_tokenizer_token_bytes(neap_context *ctx, const neap_tokenizer *t, int32_t id,
+                                       neap_text *out)
+{
+    return NP_CALL(ctx, t && out, tokenizer_token_bytes(ctx, t, id, out));
 }
 
 /* ---- whole characters ----------------------------------------------------------------------- */
@@ -138,7 +144,7 @@ void neap_text_stream_init(neap_text_stream *s, const neap_tokenizer *tokenizer,
     *s = (neap_text_stream){.tokenizer = tokenizer, .flags = flags};
 }
 
-neap_status neap_text_stream_push(neap_context *ctx, neap_text_stream *s, int32_t id,
+static neap_status text_stream_push(neap_context *ctx, neap_text_stream *s, int32_t id,
                                   neap_text *out)
 {
     neap_status status = check_id(ctx, s->tokenizer, id);
@@ -160,7 +166,13 @@ neap_status neap_text_stream_push(neap_context *ctx, neap_text_stream *s, int32_
     return NEAP_OK;
 }
 
-neap_status neap_text_stream_finish(neap_context *ctx, neap_text_stream *s, neap_text *out)
+neap_status neap_text_stream_push(neap_context *ctx, neap_text_stream *s, int32_t id,
+                                  neap_text *out)
+{
+    return NP_CALL(ctx, s && s->tokenizer && out, text_stream_push(ctx, s, id, out));
+}
+
+static neap_status text_stream_finish(neap_context *ctx, neap_text_stream *s, neap_text *out)
 {
     if (s->n_waiting && !np_text_append(ctx, out, REPLACEMENT, sizeof REPLACEMENT))
         return NEAP_ENOMEM;
@@ -169,7 +181,12 @@ neap_status neap_text_stream_finish(neap_context *ctx, neap_text_stream *s, neap
     return NEAP_OK;
 }
 
-neap_status neap_tokenizer_decode(neap_context *ctx, const neap_tokenizer *t, const int32_t *ids,
+neap_status neap_text_stream_finish(neap_context *ctx, neap_text_stream *s, neap_text *out)
+{
+    return NP_CALL(ctx, s && out, text_stream_finish(ctx, s, out));
+}
+
+static neap_status tokenizer_decode(neap_context *ctx, const neap_tokenizer *t, const int32_t *ids,
                                   size_t count, unsigned flags, neap_text *out)
 {
     neap_text_stream s;
@@ -183,4 +200,10 @@ neap_status neap_tokenizer_decode(neap_context *ctx, const neap_tokenizer *t, co
     if (status != NEAP_OK)
         out->length = length;
     return status;
+}
+
+neap_status neap_tokenizer_decode(neap_context *ctx, const neap_tokenizer *t, const int32_t *ids,
+                                  size_t count, unsigned flags, neap_text *out)
+{
+    return NP_CALL(ctx, t && out && (ids || count == 0), tokenizer_decode(ctx, t, ids, count, flags, out));
 }

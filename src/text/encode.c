@@ -348,7 +348,7 @@ static neap_status encode_all(encoder *e, np_bytes text, unsigned flags)
     return ends && !put_all(e, rules->after, rules->n_after) ? NEAP_ENOMEM : NEAP_OK;
 }
 
-neap_status neap_tokenizer_encode(neap_context *ctx, const neap_tokenizer *tokenizer,
+static neap_status tokenizer_encode(neap_context *ctx, const neap_tokenizer *tokenizer,
                                   const char *text, size_t length, unsigned flags, neap_ids *ids)
 {
     if (flags & ~(unsigned)(NEAP_ENCODE_PLAIN | NEAP_ENCODE_NO_BOS))
@@ -368,6 +368,12 @@ neap_status neap_tokenizer_encode(neap_context *ctx, const neap_tokenizer *token
     if (status != NEAP_OK)
         ids->count = count;
     return status;
+}
+
+neap_status neap_tokenizer_encode(neap_context *ctx, const neap_tokenizer *tokenizer,
+                                  const char *text, size_t length, unsigned flags, neap_ids *ids)
+{
+    return NP_CALL(ctx, tokenizer && ids && (text || length == 0), tokenizer_encode(ctx, tokenizer, text, length, flags, ids));
 }
 
 void neap_ids_free(neap_context *ctx, neap_ids *ids)

@@ -53,7 +53,7 @@ static neap_status check_options(neap_context *ctx, const neap_sampler_options *
     return NEAP_OK;
 }
 
-neap_status neap_sampler_new(neap_context *ctx, const neap_sampler_options *given,
+static neap_status sampler_new(neap_context *ctx, const neap_sampler_options *given,
                              int32_t vocabulary, neap_sampler **out)
 {
     neap_sampler_options o = NEAP_SAMPLER_OPTIONS_INIT;
@@ -83,6 +83,14 @@ neap_status neap_sampler_new(neap_context *ctx, const neap_sampler_options *give
     }
     *out = s;
     return NEAP_OK;
+}
+
+neap_status neap_sampler_new(neap_context *ctx, const neap_sampler_options *given,
+                             int32_t vocabulary, neap_sampler **out)
+{
+    if (out)
+        *out = NULL;
+    return NP_CALL(ctx, out, sampler_new(ctx, given, vocabulary, out));
 }
 
 void neap_sampler_free(neap_sampler *s)
@@ -269,7 +277,7 @@ neap_context *np_sampler_context(const neap_sampler *s)
     return s->ctx;
 }
 
-neap_status neap_sampler_pick(neap_sampler *s, const float *logits, uint64_t step, int32_t *id)
+static neap_status sampler_pick(neap_sampler *s, const float *logits, uint64_t step, int32_t *id)
 {
     float largest = 0;
     np_scores scores = np_penalty_apply(&s->penalty, logits, s->vocabulary);
@@ -291,4 +299,9 @@ neap_status neap_sampler_pick(neap_sampler *s, const float *logits, uint64_t ste
         n = keep_min_p(c, n, s->options.min_p);
     *id = draw(c, n, s->options.temperature, uniform(s->options.seed, step));
     return NEAP_OK;
+}
+
+neap_status neap_sampler_pick(neap_sampler *s, const float *logits, uint64_t step, int32_t *id)
+{
+    return NP_CALL_ON(s, logits && id, sampler_pick(s, logits, step, id));
 }

@@ -178,10 +178,15 @@ static inline neap_array *build_leaf(const graph_node *n)
     return neap_array_over(n->dtype, n->rank, n->shape, n->data, NULL, NULL);
 }
 
+static neap_status build_split_status; /* the first that failed: told, not stored */
+
 static inline neap_array *build_split(const graph_node *n, neap_array *x)
 {
     neap_array *parts[8] = {NULL};
-    return neap_split(x, (int)n->arg[0][0], n->axis, parts) == NEAP_OK ? parts[n->op] : NULL;
+    const neap_status status = neap_split(x, (int)n->arg[0][0], n->axis, parts);
+    if (x && build_split_status == NEAP_OK)
+        build_split_status = status;
+    return status == NEAP_OK ? parts[n->op] : NULL;
 }
 
 static inline neap_array *build_view(const graph_node *n, neap_array *x)

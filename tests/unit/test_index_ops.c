@@ -356,6 +356,8 @@ static void test_arguments_out_of_range(void **state)
     assert_refused(neap_gather(x, 3, NULL, NULL, shape), NEAP_EINVAL, "3 indices of 2 axes");
 }
 
+static neap_status split_status; /* told by that call: nothing is stored */
+
 static neap_array *a_bit_of_everything(void)
 {
     neap_array *x = numbers(8, 6, 1, -3, 3), *parts[2] = {NULL, NULL};
@@ -363,7 +365,7 @@ static neap_array *a_bit_of_everything(void)
     x = neap_tile(neap_repeat(x, 2, 0), 2, (int64_t[]){1, 2});
     x = neap_roll(neap_pad_edge(x, (int64_t[]){1, 0}, (int64_t[]){0, 1}), 1, (int64_t[]){1},
                   (int[]){1});
-    neap_split_sizes(x, 2, (int64_t[]){3, 14}, 0, parts);
+    split_status = neap_split_sizes(x, 2, (int64_t[]){3, 14}, 0, parts);
     x = neap_stack(2, (neap_array *[]){parts[0], neap_narrow(parts[1], 0, 0, 3)}, 0);
     x = neap_tril(neap_median(neap_flip(x, 1, (int[]){0}), 1, (int[]){0}, 0), 1);
     x = neap_scatter_add(x, neap_narrow(at, 0, 0, 3), neap_narrow(x, 1, 0, 2), 1);
@@ -385,7 +387,8 @@ static void test_every_allocation_may_fail(void **state)
             continue;
         neap_status status = neap_scope_push(c);
         if (status == NEAP_OK) {
-            status = neap_eval(a_bit_of_everything());
+            neap_array *root = a_bit_of_everything();
+            status = split_status == NEAP_OK ? neap_eval(root) : split_status;
             neap_scope_pop(c);
         }
         if (status != NEAP_OK && status != NEAP_ENOMEM)

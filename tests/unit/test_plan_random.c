@@ -408,11 +408,12 @@ static neap_status try_graph(neap_context *ctx)
     neap_status status = neap_context_plan_options(ctx, &o);
     if (status != NEAP_OK || (status = neap_scope_push(ctx)) != NEAP_OK)
         return status;
+    build_split_status = NEAP_OK;
     for (int i = 0; i < g->n; i++)
         a[i] = build_node(&g->node[i], a, &to);
     for (int r = 0; r < g->n_roots; r++)
         roots[r] = a[g->root[r]];
-    status = neap_context_status(ctx);
+    status = neap_context_status(ctx) ? neap_context_status(ctx) : build_split_status;
     if (status == NEAP_OK)
         status = neap_plan_make(ctx, g->n_roots, roots, 0, NULL, &plan);
     if (status == NEAP_OK)

@@ -608,7 +608,7 @@ static bool survive(int64_t n)
         status = neap_tokenizer_encode(ctx, t, text, sizeof text - 1, 0, &ids);
     if (status == NEAP_OK)
         status = neap_tokenizer_decode(ctx, t, ids.data, ids.count, 0, &out);
-    assert_int_equal(neap_context_status(ctx), status);
+    assert_int_equal(neap_context_status(ctx), t ? NEAP_OK : status); /* public calls tell */
     if (status != NEAP_OK)
         assert_int_equal(status, NEAP_ENOMEM);
     if (status != NEAP_OK)

@@ -493,7 +493,7 @@ static bool survive(np_bytes file, int64_t n)
     neap_status status = open_text(ctx, file, &t);
     if (status == NEAP_OK)
         status = neap_tokenizer_encode(ctx, t, text, sizeof text - 1, 0, &ids);
-    assert_int_equal(neap_context_status(ctx), status);
+    assert_int_equal(neap_context_status(ctx), t ? NEAP_OK : status); /* public calls tell */
     if (status != NEAP_OK)
         assert_int_equal(status, NEAP_ENOMEM);
     neap_ids_free(ctx, &ids);
