@@ -84,7 +84,8 @@ NEAP_API neap_array *neap_state_write(neap_array *target, neap_array *value);
 /* The same for rows beyond those in use (a cache that grows): if the evaluation fails they do not
  * exist, so the state is not poisoned and the step can be repeated. */
 NEAP_API neap_array *neap_state_append(neap_array *target, neap_array *value);
-/* Runs the writes recorded so far. */
+/* Runs the writes recorded so far, in portions: what it takes does not grow with their number. Where a
+ * limit leaves too little for that, a write beyond the first 64 that wait is refused (NEAP_ENOMEM). */
 NEAP_API neap_status neap_state_flush(neap_state *state);
 /* Forgets recorded writes, zeroes the contents, lifts the poison. Reads and writes recorded before
  * are NEAP_ESTALE from then on. */

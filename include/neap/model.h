@@ -130,7 +130,8 @@ NEAP_API neap_status neap_session_prefill(neap_session *session, const int32_t *
 /* Appends one generated token (the decode step). */
 NEAP_API neap_status neap_session_step(neap_session *session, int32_t id);
 /* f32 [vocabulary]: the scores of the token after the last one appended. Rewritten by the next
- * call. */
+ * call. NULL before the first prefill, after a rewind that forgot tokens and after a call that failed while it ran:
+ * there are none for this position. */
 NEAP_API const float *neap_session_logits(const neap_session *session);
 NEAP_API int64_t neap_session_position(const neap_session *session); /* tokens in the context */
 /* Forgets tokens from `position` on. NEAP_EINVAL if it is beyond the present one. */
@@ -175,9 +176,11 @@ typedef struct neap_generate_result {
 
 /* Prefills the prompt (1 or more ids) and generates up to max_tokens or to the end of the session's
  * context. Takes nothing beyond what the session planned. The sampler is told of the prompt and of each
- * token (neap_sampler_accept). `options` may be NULL. `result` (its size
- * set by the caller) is filled as far as it came, also on an error: that of prefill, step or
- * sampler. */
+ * token (neap_sampler_accept). `options` may be NULL. `result` (its size set by the caller; may be NULL)
+ * is filled as far as it came, also on an error: that of prefill, step or sampler. Ended by length, by a
+ * stop text or by the caller, the last token that was generated is not in the context: to go on, append it
+ * first (neap_session_step, or as the first of the next prompt). Ended by an end token, all that were
+ * generated are in it, the end token is not. */
 NEAP_API neap_status neap_generate(neap_session *session, const int32_t *prompt, int64_t n,
                                    const neap_generate_options *options,
                                    neap_generate_result *result);

@@ -94,7 +94,8 @@ NEAP_API neap_status neap_plan_make(neap_context *ctx, int n_roots, neap_array *
  * of range, NEAP_EPOISONED, NEAP_ENOMEM as neap_eval, or what a step found; the plan can be run
  * again. */
 NEAP_API neap_status neap_plan_run(neap_plan *plan, const int64_t *values);
-/* The i-th root's value after a run; its bytes are rewritten by the next one. */
+/* The i-th root's value after a run; its bytes and, where a parameter sets an extent, its shape are
+ * rewritten by the next one. Its strides are then those of the capacity. NULL: no such root. */
 NEAP_API const neap_array *neap_plan_output(const neap_plan *plan, int i);
 /* Takes what running needs (states, outputs, arena) now instead of at the first run. */
 NEAP_API neap_status neap_plan_reserve(neap_plan *plan);
@@ -195,7 +196,8 @@ NEAP_API neap_status neap_place_blocks(neap_context *ctx, uint32_t n, const uint
                                        const uint32_t *end, const uint64_t *bytes,
                                        uint64_t *offsets, uint64_t *arena);
 
-/* Counters of the context: evaluations planned, cache hits, seconds spent planning, steps run. */
+/* Counters of the context, of evaluations and plan objects alike: plans made, cache hits of evaluations (of
+ * equal structure, whatever the parameters), steps and runs of all, seconds spent planning. */
 typedef struct neap_eval_stats {
     size_t size;
     uint64_t plans, plan_cache_hits, steps, runs;

@@ -201,6 +201,9 @@ static neap_status evaluate(evaluation *v)
         np_binding with = {v->values, v->states, v->outputs};
         np_run_bind(v->plan, &with);
         status = np_run_steps(v->plan, v->states);
+        np_engine *e = np_engine_of(v->ctx);
+        e->stats.runs++;
+        e->stats.steps += v->plan->n_steps;
     }
     if (status == NEAP_OK)
         finish(v);
@@ -284,10 +287,33 @@ neap_status neap_eval(neap_array *root)
     return neap_eval_all(1, &root);
 }
 
+enum { PORTION = 64 }; /* writes that are planned at once */
+
+/* The last write of the next portion: the chain goes from the last recorded one back. */
+static neap_array *portion_end(const neap_state *s)
+{
+    neap_array *at = s->last;
+    while (at && at->version > s->done + PORTION && at->after)
+        at = at->after;
+    return at;
+}
+
+/* In portions: what that takes does not grow with their number. */
+static neap_status run_writes(neap_state *s)
+{
+    neap_status status = NEAP_OK;
+    while (status == NEAP_OK && s->last) {
+        neap_array *end = neap_retain(portion_end(s));
+        status = eval_all(s->ctx, 1, &end);
+        neap_release(end);
+    }
+    return status;
+}
+
 static neap_status flush(neap_state *s)
 {
     const neap_status status = np_take_built(s->ctx);
-    return status == NEAP_OK && s->last ? eval_all(s->ctx, 1, &s->last) : status;
+    return status == NEAP_OK ? run_writes(s) : status;
 }
 
 neap_status neap_state_flush(neap_state *s)

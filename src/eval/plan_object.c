@@ -33,6 +33,8 @@ static neap_status make_output(neap_plan *p, uint32_t i, const neap_array *form)
     a->dtype = form->dtype;
     a->rank = form->rank;
     memcpy(a->shape, form->shape, sizeof a->shape);
+    if (p->output_extents && p->output_extents[i].param) /* it lies as in the capacity */
+        a->shape[p->output_extents[i].dim] = p->output_extents[i].capacity;
     np_row_major(a->rank, a->shape, a->strides);
     a->buffer = p->buffers[i] = b;
     neap_release(p->outputs[i]);
@@ -40,9 +42,41 @@ static neap_status make_output(neap_plan *p, uint32_t i, const neap_array *form)
     return NEAP_OK;
 }
 
+/* Notes which outputs have an extent that a parameter sets. */
+static neap_status note_extents(neap_plan *p, const np_graph *g)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < p->n_outputs; i++)
+        any |= g->roots[p->output_root[i]]->extent != NULL;
+    if (!any)
+        return NEAP_OK;
+    p->output_extents = np_calloc(p->ctx, NEAP_MEM_GRAPH, p->n_outputs * sizeof *p->output_extents);
+    if (!p->output_extents)
+        return NEAP_ENOMEM;
+    for (uint32_t i = 0; i < p->n_outputs; i++) {
+        const neap_array *root = g->roots[p->output_root[i]];
+        if (root->extent)
+            p->output_extents[i] =
+                (np_output_extent){root->extent, root->dynamic_dim, root->shape[root->dynamic_dim]};
+    }
+    return NEAP_OK;
+}
+
+/* The shapes that this run gave; rows beyond are of earlier runs. */
+static void set_extents(neap_plan *p)
+{
+    for (uint32_t i = 0; p->output_extents && i < p->n_outputs; i++) {
+        const np_output_extent *e = &p->output_extents[i];
+        if (e->param)
+            p->outputs[i]->shape[e->dim] = e->param->value;
+    }
+}
+
 static neap_status make_outputs(neap_plan *p, const np_graph *g)
 {
-    neap_status status = np_scope_push(p->ctx);
+    neap_status status = note_extents(p, g);
+    if (status == NEAP_OK)
+        status = np_scope_push(p->ctx);
     if (status != NEAP_OK)
         return status;
     for (uint32_t i = 0; status == NEAP_OK && i < p->n_outputs; i++)
@@ -172,6 +206,8 @@ void neap_plan_free(neap_plan *p)
         return;
     if (p->params)
         np_free(p->ctx, NEAP_MEM_GRAPH, p->params, p->n_params * sizeof *p->params);
+    if (p->output_extents)
+        np_free(p->ctx, NEAP_MEM_GRAPH, p->output_extents, p->n_outputs * sizeof *p->output_extents);
     np_plan_destroy(p);
 }
 
@@ -267,6 +303,8 @@ static neap_status run_plan(neap_plan *p, const int64_t *values)
     np_engine *e = np_engine_of(ctx);
     e->stats.runs++;
     e->stats.steps += p->n_steps;
+    if (status == NEAP_OK)
+        set_extents(p);
     return status;
 }
 

@@ -116,6 +116,30 @@ static bool writable(neap_array *const *in, const neap_array *target)
     return true;
 }
 
+/* Recorded writes hold their graphs. Beyond so many of a state, one more is refused where the limits leave
+ * less than running a portion of them may take: those there are can always be run. */
+enum { FREE_WRITES = 64, WRITE_ROOM = 1 << 20 };
+
+static bool keep_room(const neap_state *s, neap_array *const *in)
+{
+    const uint64_t waiting = s->written - s->done;
+    if (waiting < FREE_WRITES)
+        return true;
+    for (neap_context *c = s->ctx; c; c = c->parent) {
+        const uint64_t limit = c->ledger.limit, held = np_ledger_held(&c->ledger);
+        const uint64_t own = s->buffer->data ? 0 : np_pages(neap_state_bytes(s));
+        const uint64_t least = own + (limit / 4 < WRITE_ROOM ? limit / 4 : WRITE_ROOM);
+        if (limit == UINT64_MAX || (held < limit && limit - held >= least))
+            continue;
+        np_refuse("state_write", 2, in, NEAP_ENOMEM,
+                  "%llu writes of state %s wait to be run and the limit of %llu bytes leaves no room for "
+                  "more: neap_state_flush runs them",
+                  (unsigned long long)waiting, s->name, (unsigned long long)limit);
+        return false;
+    }
+    return true;
+}
+
 static neap_array *record_write(const np_op *op, neap_array *target, neap_array *value)
 {
     neap_array *in[2] = {value, target};
@@ -123,6 +147,8 @@ static neap_array *record_write(const np_op *op, neap_array *target, neap_array 
     memset(&attr, 0, sizeof attr);
     if (!target || !np_ready(1, in) || !np_plain_dtype("state_write", value) ||
         !writable(in, target))
+        return NULL;
+    if (!keep_room(np_storage(target)->state, in))
         return NULL;
     np_extents e = np_extents_of(target);
     if (e.dynamic_dim < 0 && value->dynamic_dim >= 0) {

@@ -6,7 +6,7 @@
 #include "base/versioned.h"
 #include "plan/plan.h"
 
-enum { MAX_CACHED_NODES = 4096 };
+enum { MAX_CACHED_NODES = 65536 };
 
 /* All bits of neap_plan_options.without. */
 #define KNOWN_BITS (2u * NEAP_PLAN_BEST_EFFORT - 1)
@@ -16,7 +16,7 @@ typedef struct np_cached {
     np_plan_key key;
     neap_plan *plan;
     uint64_t bytes;
-} np_cached;
+} np_cached; /* the key's params: those that the plan is bound to */
 
 typedef struct np_plan_cache {
     np_cached *first;
@@ -120,24 +120,45 @@ static bool put_index(const np_graph *g, np_plan_key *k, const neap_array *a)
 /* States are told apart by the order in which they appear, not by name or address. */
 static bool put_state(const np_graph *g, np_plan_key *k, const neap_array *a, uint32_t e)
 {
-    uint32_t first = e;
-    for (uint32_t i = 0; i < e; i++) {
-        if (g->entries[i].array->state == a->state) {
-            first = i;
-            break;
-        }
+    size_t i = 0;
+    while (i < k->n_states && g->entries[k->states[i]].array->state != a->state)
+        i++;
+    if (i == k->n_states) {
+        if (!np_workspace_grow(g->ctx, &k->states, &k->state_capacity, i + 1, sizeof *k->states))
+            return false;
+        k->states[k->n_states++] = e;
     }
-    uint64_t id[2] = {first, a->version - a->state->done};
+    const uint64_t id[2] = {k->states[i], a->version - a->state->done};
+    return put(g, k, id, sizeof id);
+}
+
+/* So are parameters; a plan is bound to others of the same range. */
+static bool put_param(const np_graph *g, np_plan_key *k, neap_param *param, int64_t how)
+{
+    int64_t id[3] = {-1, 0, how};
+    if (param) {
+        uint32_t i = 0;
+        while (i < k->n_params && i < NP_KEY_PARAMS && k->params[i] != param)
+            i++;
+        if (i == k->n_params && i < NP_KEY_PARAMS)
+            k->params[k->n_params] = param;
+        k->n_params += i == k->n_params;
+        id[0] = i;
+        id[1] = param->max;
+    }
     return put(g, k, id, sizeof id);
 }
 
 static bool put_entry(const np_graph *g, np_plan_key *k, uint32_t e)
 {
     const neap_array *a = g->entries[e].array;
-    uint8_t head[4] = {a->dtype, a->rank, (uint8_t)((a->base ? 1 : 0) | (a->done ? 2 : 0)),
+    uint8_t head[4] = {a->dtype, a->rank, (uint8_t)((a->base ? 1 : 0) | (a->done ? 2 : 0) |
+                                                          (a->shift || a->extent ? 4 : 0)),
                        a->packed};
     bool ok = put(g, k, head, sizeof head) && put(g, k, a->shape, a->rank * sizeof a->shape[0]) &&
               put(g, k, &a->op, sizeof a->op) && put_index(g, k, a->after);
+    if (a->shift || a->extent)
+        ok = ok && put_param(g, k, a->shift, a->shift_scale) && put_param(g, k, a->extent, a->dynamic_dim);
     if (a->base)
         return ok && put_index(g, k, a->base) && put_index(g, k, a->n_in ? a->in[0] : NULL) &&
                put(g, k, &a->offset, sizeof a->offset) &&
@@ -155,7 +176,7 @@ static bool put_entry(const np_graph *g, np_plan_key *k, uint32_t e)
 neap_status np_plan_key_make(const np_graph *g, np_plan_key *k)
 {
     *k = (np_plan_key){0};
-    if (g->has_params || g->n > MAX_CACHED_NODES)
+    if (g->n > MAX_CACHED_NODES)
         return NEAP_OK;
     const neap_plan_options o = np_plan_options_of(g->ctx);
     const uint64_t how[] = {o.without, (uint64_t)o.max_fusion_size, o.budget};
@@ -168,6 +189,13 @@ neap_status np_plan_key_make(const np_graph *g, np_plan_key *k)
         np_plan_key_free(g->ctx, k);
         return NEAP_ENOMEM;
     }
+    np_workspace_free(g->ctx, k->states, k->state_capacity * sizeof *k->states);
+    k->states = NULL;
+    k->state_capacity = 0;
+    if (k->n_params > NP_KEY_PARAMS) {
+        np_plan_key_free(g->ctx, k);
+        return NEAP_OK;
+    }
     k->hash = 14695981039346656037u;
     for (size_t i = 0; i < k->n; i++)
         k->hash = (k->hash ^ k->bytes[i]) * 1099511628211u;
@@ -179,6 +207,7 @@ neap_status np_plan_key_make(const np_graph *g, np_plan_key *k)
 void np_plan_key_free(neap_context *ctx, np_plan_key *k)
 {
     np_workspace_free(ctx, k->bytes, k->capacity);
+    np_workspace_free(ctx, k->states, k->state_capacity * sizeof *k->states);
     *k = (np_plan_key){0};
 }
 
@@ -212,6 +241,24 @@ static void free_cache(neap_context *ctx, void *p)
     np_free(ctx, NEAP_MEM_GRAPH, p, sizeof(np_plan_cache));
 }
 
+/* The plan reads these parameters from now on instead of those that it was bound to. */
+static void bind_params(np_cached *c, const np_plan_key *k)
+{
+    if (!memcmp(c->key.params, k->params, k->n_params * sizeof *k->params))
+        return;
+    for (uint32_t i = 0; i < c->plan->n_moving; i++) {
+        neap_param **both[2] = {&c->plan->moving[i].extent, &c->plan->moving[i].shift};
+        for (int b = 0; b < 2; b++) {
+            uint32_t n = 0;
+            while (n < k->n_params && c->key.params[n] != *both[b])
+                n++;
+            if (n < k->n_params)
+                *both[b] = k->params[n];
+        }
+    }
+    memcpy(c->key.params, k->params, sizeof k->params);
+}
+
 neap_plan *np_plan_cache_find(neap_context *ctx, const np_plan_key *k)
 {
     np_plan_cache *cache = ctx->slot[NP_SLOT_PLANS];
@@ -222,6 +269,7 @@ neap_plan *np_plan_cache_find(neap_context *ctx, const np_plan_key *k)
             *at = c->next;
             c->next = cache->first;
             cache->first = c;
+            bind_params(c, k);
             return c->plan;
         }
     }
@@ -246,7 +294,8 @@ bool np_plan_cache_add(neap_context *ctx, np_plan_key *k, neap_plan *p)
         return false;
     }
     memcpy(own, k->bytes, k->n);
-    *c = (np_cached){cache->first, {.bytes = own, .n = k->n, .hash = k->hash}, p, bytes};
+    *c = (np_cached){cache->first, {.bytes = own, .n = k->n, .hash = k->hash, .n_params = k->n_params}, p, bytes};
+    memcpy(c->key.params, k->params, sizeof k->params);
     cache->first = c;
     cache->bytes += bytes;
     np_plan_key_free(ctx, k);

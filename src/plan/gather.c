@@ -114,8 +114,6 @@ static bool visit_inputs(np_graph *g, neap_array *a)
 {
     if (!check_write(a))
         return false;
-    if (a->shift || a->extent)
-        g->has_params = true;
     if (a->base && !visit(g, a->base))
         return false;
     if (a->after && !visit(g, a->after))

@@ -68,7 +68,6 @@ typedef struct np_graph {
     size_t table_size;
     neap_array *const *roots;
     int n_roots;
-    bool has_params; /* runtime parameters: such plans are not cached */
 } np_graph;
 
 neap_status np_graph_gather(neap_context *ctx, int n_roots, neap_array *const *roots, np_graph *g);
@@ -112,6 +111,13 @@ typedef struct np_moving {
     int64_t shift_bytes;
     uint8_t *base; /* of the storage */
 } np_moving;
+
+/* An output's extent that is set at run time. */
+typedef struct np_output_extent {
+    neap_param *param; /* NULL: none */
+    int dim;
+    int64_t capacity;
+} np_output_extent;
 
 /* Is the value only a part of its storage? Others write the rest. A part lies elsewhere than an array of
  * the storage's bytes does, element by element, even where both begin together. */
@@ -249,6 +255,7 @@ struct neap_plan {
     neap_state **states;
     uint32_t *value_entry, *state_entry; /* entries of the graph where they were found */
     neap_param **params;                 /* of neap_plan_run */
+    np_output_extent *output_extents;    /* of plan objects; NULL: no output has one */
     neap_array **outputs;                /* plan objects: arrays over their own blocks */
     np_buffer **buffers;                 /* theirs */
     uint64_t *output_bytes;
@@ -273,10 +280,16 @@ uint64_t np_place(np_work *work, np_block *blocks, uint32_t n);
 /* ---- the cache ---------------------------------------------------------------------------------
  */
 
+enum { NP_KEY_PARAMS = 32 }; /* a graph with more of them is not cached */
+
 typedef struct np_plan_key {
     uint8_t *bytes;
     size_t n, capacity;
     uint64_t hash;
+    uint32_t *states; /* entries at which each state is met first */
+    size_t n_states, state_capacity;
+    neap_param *params[NP_KEY_PARAMS]; /* that move views or set extents, in order of first use */
+    uint32_t n_params;
 } np_plan_key;
 
 /* Empty (n = 0) when the graph is not to be cached. */

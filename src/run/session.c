@@ -233,6 +233,7 @@ static neap_status session_prefill(neap_session *s, const int32_t *ids, int64_t 
     if (status == NEAP_OK)
         status = neap_session_start(s);
     int64_t at = s->position;
+    s->scored &= status != NEAP_OK; /* what is refused leaves the scores */
     for (int64_t done = 0; status == NEAP_OK && done < n;) {
         const int64_t rows = n - done < s->chunk ? n - done : s->chunk;
         memcpy(neap_array_mutable(s->prefill_ids), ids + done, (size_t)rows * sizeof *ids);
@@ -244,7 +245,7 @@ static neap_status session_prefill(neap_session *s, const int32_t *ids, int64_t 
     if (status == NEAP_OK)
         status = neap_plan_run(s->head, NULL);
     if (status == NEAP_OK)
-        s->position = at;
+        s->position = at, s->scored = true;
     return status;
 }
 
@@ -262,13 +263,14 @@ static neap_status session_step(neap_session *s, int32_t id)
         status = neap_session_start(s);
     if (status != NEAP_OK)
         return status;
+    s->scored = false;
     memcpy(neap_array_mutable(s->decode_ids), &id, sizeof id);
     const int64_t values[2] = {s->position, s->position + 1};
     status = neap_plan_run(s->decode, values);
     if (status == NEAP_OK)
         status = neap_plan_run(s->head, NULL);
     if (status == NEAP_OK)
-        s->position++;
+        s->position++, s->scored = true;
     return status;
 }
 
@@ -279,7 +281,7 @@ neap_status neap_session_step(neap_session *s, int32_t id)
 
 const float *neap_session_logits(const neap_session *s)
 {
-    return s->started ? neap_array_data(neap_plan_output(s->head, 0)) : NULL;
+    return s && s->scored ? neap_array_data(neap_plan_output(s->head, 0)) : NULL;
 }
 
 int64_t neap_session_position(const neap_session *s)
@@ -291,6 +293,7 @@ static neap_status session_rewind(neap_session *s, int64_t position)
 {
     if (position < 0 || position > s->position)
         return np_fail(s->ctx, NEAP_EINVAL, "rewind to %lld: the context holds %lld", (long long)position, (long long)s->position);
+    s->scored &= position == s->position;
     s->position = position;
     return NEAP_OK;
 }

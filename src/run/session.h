@@ -25,6 +25,7 @@ struct neap_session {
     neap_sampler *greedy;
     neap_session_info info;
     bool started;
+    bool scored; /* the head's scores are those of `position` */
     bool counted; /* among the model's sessions */
 };
 

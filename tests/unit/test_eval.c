@@ -243,6 +243,200 @@ static void test_plan_with_parameters(void **state)
     close_context(ctx);
 }
 
+/* Writes that nothing evaluates: at most one more is refused, and those there are can be run. */
+typedef struct endless {
+    int states;
+    int64_t size; /* elements of a state and of each value */
+    bool append, child;
+} endless;
+
+/* 5,000 writes of 1, 2, 3 ... to the states in turn; what is refused is written again after a flush. */
+static void write_without_end(const endless *e)
+{
+    neap_context *parent = open_context(8 << 20, 1), *ctx = parent;
+    if (e->child) {
+        assert_int_equal(neap_context_new_child(parent, NULL, &ctx), NEAP_OK);
+        assert_int_equal(neap_scope_push(ctx), NEAP_OK);
+    }
+    neap_state *s[4];
+    int refused = 0;
+    for (int i = 0; i < e->states; i++)
+        s[i] = new_state(ctx, e->size);
+    for (int i = 0; i < 5000; i++) {
+        assert_int_equal(neap_scope_push(ctx), NEAP_OK);
+        neap_state *at = s[i % e->states];
+        for (int attempt = 0;; attempt++) {
+            neap_array *target = neap_state_read(at);
+            neap_array *value = neap_add(neap_array_zeros(NEAP_F32, 1, &e->size),
+                                         neap_scalar(NEAP_F32, i + 1));
+            if (e->append ? neap_state_append(target, value) : neap_state_write(target, value))
+                break;
+            assert_int_equal(attempt, 0);
+            refused++;
+            assert_int_equal(neap_context_status(ctx), NEAP_ENOMEM);
+            neap_context_clear_error(ctx);
+            neap_scope_pop(ctx);
+            for (int k = 0; k < e->states; k++)
+                if (neap_state_flush(s[k]) != NEAP_OK)
+                    fail_msg("write %d: %s", i, neap_context_error(ctx));
+            assert_int_equal(neap_scope_push(ctx), NEAP_OK);
+        }
+        neap_scope_pop(ctx);
+    }
+    assert_true(refused > 0); /* or the limit is no limit */
+    for (int i = 0; i < e->states; i++) {
+        assert_int_equal(neap_state_flush(s[i]), NEAP_OK);
+        neap_array *now = neap_state_read(s[i]);
+        assert_int_equal(neap_eval(now), NEAP_OK);
+        const float *v = neap_array_data(now);
+        assert_float_equal(v[0], 5000 - e->states + i + 1, 0);
+        assert_float_equal(v[e->size - 1], v[0], 0);
+        neap_state_free(s[i]);
+    }
+    if (e->child)
+        close_context(ctx);
+    close_context(parent);
+}
+
+static void test_writes_without_end(void **state)
+{
+    (void)state;
+    static const endless all[] = {{.states = 1, .size = 4},
+                                  {.states = 1, .size = 4, .append = true},
+                                  {.states = 4, .size = 16},
+                                  {.states = 1, .size = 4096},
+                                  {.states = 2, .size = 64, .child = true}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        write_without_end(&all[i]);
+}
+
+/* The extents of outputs are those of the run. */
+static void test_outputs_have_the_shape_of_the_run(void **state)
+{
+    (void)state;
+    neap_context *ctx = open_context(0, 1);
+    neap_param *rows, *columns;
+    const int64_t shape[2] = {3, 4};
+    assert_int_equal(neap_param_new(ctx, "rows", 3, &rows), NEAP_OK);
+    assert_int_equal(neap_param_new(ctx, "columns", 4, &columns), NEAP_OK);
+    neap_array *x = neap_reshape(neap_arange(0, 12, 1, NEAP_F32), 2, shape);
+    neap_array *roots[3] = {neap_add(neap_limit(x, 0, rows), neap_scalar(NEAP_F32, 1)),
+                            neap_add(neap_limit(x, 1, columns), neap_scalar(NEAP_F32, 1)), neap_exp(x)};
+    neap_param *params[2] = {rows, columns};
+    neap_plan *plan;
+    assert_int_equal(neap_plan_make(ctx, 3, roots, 2, params, &plan), NEAP_OK);
+    for (int64_t n = 3; n >= 0; n--) {
+        float got[12];
+        assert_int_equal(neap_plan_run(plan, (const int64_t[]){n, n}), NEAP_OK);
+        const neap_array *a = neap_plan_output(plan, 0), *b = neap_plan_output(plan, 1);
+        assert_int_equal(neap_array_shape(a)[0], n);
+        assert_int_equal(neap_array_shape(a)[1], 4);
+        assert_int_equal(neap_array_shape(b)[0], 3);
+        assert_int_equal(neap_array_shape(b)[1], n);
+        assert_int_equal(neap_array_size(neap_plan_output(plan, 2)), 12);
+        assert_int_equal(neap_array_bytes(a), 16 * n);
+        assert_int_equal(neap_array_read(a, got, (uint64_t)(16 * n)), NEAP_OK);
+        for (int i = 0; i < 4 * n; i++)
+            assert_float_equal(got[i], i + 1, 0);
+        assert_int_equal(neap_array_read(b, got, (uint64_t)(12 * n)), NEAP_OK);
+        for (int i = 0; i < 3 * n; i++)
+            assert_float_equal(got[i], (float)(i / n * 4 + i % n + 1), 0);
+    }
+    assert_int_equal(neap_plan_run(plan, (const int64_t[]){2, 3}), NEAP_OK); /* and larger again */
+    assert_int_equal(neap_array_size(neap_plan_output(plan, 0)), 8);
+    neap_plan_free(plan);
+    neap_param_free(rows);
+    neap_param_free(columns);
+    close_context(ctx);
+}
+
+static neap_eval_stats stats_of(const neap_context *ctx)
+{
+    neap_eval_stats st = NEAP_EVAL_STATS_INIT;
+    neap_context_eval_stats(ctx, &st);
+    return st;
+}
+
+/* x[p] + x[q] (views that two parameters move), over the first rows of x (an extent). */
+static neap_array *indexed(neap_array *x, neap_param *p, neap_param *q, neap_param *rows)
+{
+    neap_array *sum = neap_add(neap_narrow_at(x, 0, p, 0, 1), neap_narrow_at(x, 0, q, 0, 1));
+    return rows ? neap_add(sum, neap_sum(neap_limit(x, 0, rows), 0, NEAP_KEEPDIMS)) : sum;
+}
+
+static void test_cache_serves_graphs_with_parameters(void **state)
+{
+    (void)state;
+    neap_context *ctx = open_context(0, 1);
+    neap_param *p[3], *wide;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(neap_param_new(ctx, "p", 7, &p[i]), NEAP_OK);
+    assert_int_equal(neap_param_new(ctx, "wide", 6, &wide), NEAP_OK);
+    const int64_t eight = 8;
+    neap_array *x = neap_retain(neap_array_zeros(NEAP_F32, 1, &eight));
+    float *v = neap_array_mutable(x);
+    for (int i = 0; i < 8; i++)
+        v[i] = (float)(1 << i);
+    for (int i = 0; i < 200; i++) { /* two parameters, which change places */
+        neap_scope_push(ctx);
+        neap_param *a = p[i % 3], *b = p[(i + 1) % 3];
+        neap_param_set(a, i % 8);
+        neap_param_set(b, i % 5);
+        neap_array *y = indexed(x, a, b, NULL);
+        assert_int_equal(neap_eval(y), NEAP_OK);
+        assert_float_equal(*(const float *)neap_array_data(y), (1 << i % 8) + (1 << i % 5), 0);
+        neap_scope_pop(ctx);
+    }
+    assert_int_equal(stats_of(ctx).plans, 1);
+    assert_int_equal(stats_of(ctx).plan_cache_hits, 199);
+    assert_int_equal(stats_of(ctx).runs, 200);
+    assert_true(stats_of(ctx).steps >= 200);
+    for (int i = 0; i < 8; i++) { /* an extent */
+        neap_scope_push(ctx);
+        neap_param_set(p[0], 1);
+        neap_param_set(p[1], 2);
+        neap_param_set(p[2], i);
+        neap_array *y = indexed(x, p[0], p[1], p[2]);
+        assert_int_equal(neap_eval(y), NEAP_OK);
+        assert_float_equal(*(const float *)neap_array_data(y), 6 + (1 << i) - 1, 0);
+        neap_scope_pop(ctx);
+    }
+    assert_int_equal(stats_of(ctx).plans, 2);
+    /* one parameter twice, and one of another range, are other structures */
+    neap_param_set(p[0], 3);
+    neap_param_set(wide, 5);
+    neap_array *twice = indexed(x, p[0], p[0], NULL), *other = indexed(x, p[0], wide, NULL);
+    assert_int_equal(neap_eval(twice), NEAP_OK);
+    assert_float_equal(*(const float *)neap_array_data(twice), 16, 0);
+    assert_int_equal(neap_eval(other), NEAP_OK);
+    assert_float_equal(*(const float *)neap_array_data(other), 40, 0);
+    assert_int_equal(stats_of(ctx).plans, 4);
+    neap_release(x);
+    for (int i = 0; i < 3; i++)
+        neap_param_free(p[i]);
+    neap_param_free(wide);
+    close_context(ctx);
+}
+
+static void test_cache_serves_large_graphs(void **state)
+{
+    (void)state;
+    neap_context *ctx = open_context(0, 1);
+    for (int i = 0; i < 3; i++) {
+        neap_scope_push(ctx);
+        const float one[1] = {(float)i};
+        neap_array *y = vec(1, one), *step = vec(1, (const float[]){1});
+        for (int k = 0; k < 6000; k++)
+            y = neap_add(y, step);
+        assert_int_equal(neap_eval(y), NEAP_OK);
+        assert_values(y, 1, (const float[]){(float)(6000 + i)});
+        neap_scope_pop(ctx);
+    }
+    assert_int_equal(stats_of(ctx).plans, 1);
+    assert_int_equal(stats_of(ctx).plan_cache_hits, 2);
+    close_context(ctx);
+}
+
 static void test_cache_serves_equal_graphs(void **state)
 {
     (void)state;
@@ -464,6 +658,10 @@ int main(void)
         cmocka_unit_test(test_stale_reads_are_refused),
         cmocka_unit_test(test_failed_evaluation),
         cmocka_unit_test(test_plan_with_parameters),
+        cmocka_unit_test(test_writes_without_end),
+        cmocka_unit_test(test_outputs_have_the_shape_of_the_run),
+        cmocka_unit_test(test_cache_serves_graphs_with_parameters),
+        cmocka_unit_test(test_cache_serves_large_graphs),
         cmocka_unit_test(test_cache_serves_equal_graphs),
         cmocka_unit_test(test_cache_after_other_options),
         cmocka_unit_test(test_chain_runs_in_place),

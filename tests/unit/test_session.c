@@ -274,6 +274,81 @@ static void test_context_zero_is_the_most_that_fits(void **state)
     close_run(&r);
 }
 
+/* ---- scores and positions -----------------------------------------------------------------------
+ */
+
+static void test_scores_are_of_this_position(void **state)
+{
+    (void)state;
+    run r;
+    neap_session_options o = options_of(64);
+    const int32_t ids[3] = {1, 2, 3}, bad[1] = {9999};
+    assert_int_equal(open_run(&r, files[0], 1, 0, &o), NEAP_OK);
+    assert_null(neap_session_logits(NULL));
+    assert_null(neap_session_logits(r.session));
+    assert_int_equal(neap_session_start(r.session), NEAP_OK);
+    assert_null(neap_session_logits(r.session)); /* started, nothing read */
+    assert_int_equal(neap_session_prefill(r.session, ids, 3), NEAP_OK);
+    assert_non_null(neap_session_logits(r.session));
+    assert_int_equal(neap_session_prefill(r.session, bad, 1), NEAP_EINVAL);
+    assert_non_null(neap_session_logits(r.session)); /* refused: as before */
+    assert_int_equal(neap_session_rewind(r.session, 3), NEAP_OK);
+    assert_non_null(neap_session_logits(r.session)); /* nothing was forgotten */
+    assert_int_equal(neap_session_rewind(r.session, 2), NEAP_OK);
+    assert_null(neap_session_logits(r.session));
+    assert_int_equal(neap_session_step(r.session, 3), NEAP_OK);
+    assert_non_null(neap_session_logits(r.session));
+    close_run(&r);
+}
+
+typedef struct stopper {
+    int left; /* tokens until false is returned */
+    int32_t last;
+} stopper;
+
+static bool stop_after(void *user, int32_t id, const char *text, size_t length, const float *logits)
+{
+    stopper *s = user;
+    (void)text, (void)length, (void)logits;
+    s->last = id >= 0 ? id : s->last;
+    return --s->left > 0;
+}
+
+/* Ended by length or by the caller, the last token is not in the context: appended, the text goes on as
+ * if it had never ended. */
+static void test_the_last_token_is_appended_by_the_caller(void **state)
+{
+    (void)state;
+    run r;
+    neap_session_options o = options_of(64);
+    neap_generate_options g = NEAP_GENERATE_OPTIONS_INIT;
+    neap_generate_result result = NEAP_GENERATE_RESULT_INIT;
+    const int32_t ids[3] = {1, 2, 3};
+    stopper all = {.left = 100}, half = {.left = 100}, caller = {.left = 4};
+    g.ignore_eos = true;
+    g.on_token = stop_after;
+    assert_int_equal(open_run(&r, files[0], 1, 0, &o), NEAP_OK);
+    g.max_tokens = 8;
+    g.user = &all;
+    assert_int_equal(neap_generate(r.session, ids, 3, &g, NULL), NEAP_OK); /* without a result */
+    assert_int_equal(neap_session_position(r.session), 3 + 8 - 1);
+    for (int by_caller = 0; by_caller < 2; by_caller++) {
+        stopper *first = by_caller ? &caller : &half;
+        assert_int_equal(neap_session_rewind(r.session, 0), NEAP_OK);
+        g.max_tokens = by_caller ? 100 : 4;
+        g.user = first;
+        assert_int_equal(neap_generate(r.session, ids, 3, &g, &result), NEAP_OK);
+        assert_int_equal(result.finish, by_caller ? NEAP_FINISH_CALLER : NEAP_FINISH_LENGTH);
+        assert_int_equal(neap_session_position(r.session), 3 + 4 - 1);
+        stopper rest = {.left = 100};
+        g.max_tokens = 4;
+        g.user = &rest;
+        assert_int_equal(neap_generate(r.session, &first->last, 1, &g, &result), NEAP_OK);
+        assert_int_equal(rest.last, all.last);
+    }
+    close_run(&r);
+}
+
 /* ---- failing allocations ------------------------------------------------------------------------
  */
 
@@ -322,6 +397,8 @@ int main(void)
         cmocka_unit_test(test_boundaries_of_chunks),
         cmocka_unit_test(test_the_peak_is_planned_and_the_least_is_exact),
         cmocka_unit_test(test_context_zero_is_the_most_that_fits),
+        cmocka_unit_test(test_scores_are_of_this_position),
+        cmocka_unit_test(test_the_last_token_is_appended_by_the_caller),
         cmocka_unit_test(test_every_failing_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
