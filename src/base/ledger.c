@@ -63,16 +63,17 @@ static void by_category(const np_ledger *l, uint64_t out[NEAP_MEM_CATEGORIES])
 
 static void note_peak(np_ledger *l)
 {
+    const uint64_t own = l->imagined.own;
     uint64_t imagined = l->imagined.active + l->imagined.idle;
     if (l->now.held > l->peak) {
         l->peak = l->now.held;
         by_category(l, l->peak_by_category);
     }
-    if (imagined && l->now.held + imagined > l->imagined.peak) {
-        l->imagined.peak = l->now.held + imagined;
-        l->imagined.slabs = l->now.slabs;
+    if (imagined && l->now.held - own + imagined > l->imagined.peak) {
+        l->imagined.peak = l->now.held - own + imagined;
         by_category(l, l->imagined.by_category);
         l->imagined.by_category[NEAP_MEM_ACTIVATIONS] += imagined;
+        l->imagined.by_category[NEAP_MEM_GRAPH] -= own;
     }
 }
 
@@ -128,6 +129,15 @@ void np_ledger_imagine(np_ledger *l, int64_t active, int64_t idle)
     }
 }
 
+void np_ledger_imagine_without(np_ledger *l, int64_t own)
+{
+    for (; l; l = l->parent) {
+        pthread_mutex_lock(&l->lock);
+        l->imagined.own += (uint64_t)own;
+        pthread_mutex_unlock(&l->lock);
+    }
+}
+
 void np_ledger_map(np_ledger *l, int64_t bytes)
 {
     for (; l; l = l->parent) {
@@ -135,23 +145,6 @@ void np_ledger_map(np_ledger *l, int64_t bytes)
         l->now.mapped += (uint64_t)bytes;
         pthread_mutex_unlock(&l->lock);
     }
-}
-
-static void count_slabs(np_ledger *l, int64_t bytes)
-{
-    for (; l; l = l->parent) {
-        pthread_mutex_lock(&l->lock);
-        l->now.slabs += (uint64_t)bytes;
-        pthread_mutex_unlock(&l->lock);
-    }
-}
-
-uint64_t np_ledger_slabs(np_ledger *l)
-{
-    pthread_mutex_lock(&l->lock);
-    uint64_t n = l->now.slabs;
-    pthread_mutex_unlock(&l->lock);
-    return n;
 }
 
 uint64_t np_ledger_held(np_ledger *l)
@@ -211,7 +204,6 @@ static void link_chunk(np_chunk **list, np_chunk *c)
 static void drop_chunk(np_ledger *l, np_chunk *c)
 {
     munmap(c, CHUNK);
-    count_slabs(l, -CHUNK);
     add(l, -CHUNK, NEAP_MEM_HOST, 0, -CHUNK);
 }
 
@@ -314,7 +306,6 @@ static void *alloc_slot(neap_context *ctx, np_category c, size_t bytes)
             refuse(ctx, c, CHUNK, over);
             return NULL;
         }
-        count_slabs(l, CHUNK);
         k->slot = slot;
         k->capacity = k->fresh = (CHUNK - CHUNK_HEADER) / slot;
         pthread_mutex_lock(&l->lock);

@@ -21,7 +21,6 @@ enum { NP_SLAB_CLASSES = 32, NP_SLAB_MAX = 4096 };
 
 typedef struct np_counters {
     uint64_t held;   /* from the system */
-    uint64_t slabs;  /* of that: chunks of small blocks, used or not */
     uint64_t mapped; /* file-backed, beside held */
     uint64_t active[NEAP_MEM_CATEGORIES];
     uint64_t idle[NEAP_MEM_CATEGORIES]; /* held, not in use, by the category it served */
@@ -35,7 +34,8 @@ typedef struct np_ledger {
     uint64_t peak_by_category[NEAP_MEM_CATEGORIES];
     struct { /* what a dry run would hold beside what is held, and the peak of both */
         uint64_t active, idle; /* activations */
-        uint64_t peak, slabs;
+        uint64_t own;          /* graph bytes that the dry run takes for itself: not counted */
+        uint64_t peak;
         uint64_t by_category[NEAP_MEM_CATEGORIES];
     } imagined;
     np_counters now;
@@ -52,9 +52,10 @@ void np_ledger_map(np_ledger *ledger, int64_t bytes);
 /* The bytes that a request of `bytes` really takes when it gets its own block (not a new slab). */
 uint64_t np_ledger_rounded(uint64_t bytes);
 uint64_t np_ledger_held(np_ledger *ledger);
-uint64_t np_ledger_slabs(np_ledger *ledger);
 /* Books activations that a dry run would hold: no bytes, and no part of the measured peak. */
 void np_ledger_imagine(np_ledger *ledger, int64_t active, int64_t idle);
+/* Held bytes of the graph that a run would not have. */
+void np_ledger_imagine_without(np_ledger *ledger, int64_t own);
 
 /* Allocation for a context: NULL on failure, with NEAP_ENOMEM stored in ctx (needed, held, limit).
  * A size of 0 gives a valid 64-byte block. */

@@ -7,10 +7,46 @@
 #include "base/context.h"
 #include "eval/arena.h"
 
+/* What the dry run itself keeps lies in pages of its own, which are taken off what is counted: a run
+ * has none of it. In slabs it would decide where other small blocks lie. */
+static void *own_pages(np_dry_run *r, neap_context *ctx, uint64_t bytes)
+{
+    void *p = np_alloc_pages(ctx, NEAP_MEM_GRAPH, bytes);
+    if (p) {
+        r->own += np_pages(bytes);
+        np_ledger_imagine_without(&ctx->ledger, (int64_t)np_pages(bytes));
+    }
+    return p;
+}
+
+static void free_own(np_dry_run *r, neap_context *ctx, void *p, uint64_t bytes)
+{
+    if (!p)
+        return;
+    np_free_pages(ctx, NEAP_MEM_GRAPH, p, bytes);
+    r->own -= np_pages(bytes);
+    np_ledger_imagine_without(&ctx->ledger, -(int64_t)np_pages(bytes));
+}
+
+static bool grow_alive(np_dry_run *r, neap_context *ctx)
+{
+    if (r->n_alive < r->alive_capacity)
+        return true;
+    const size_t n = r->alive_capacity ? 2 * r->alive_capacity : 4096 / sizeof *r->alive;
+    np_dry_alive *more = own_pages(r, ctx, n * sizeof *more);
+    if (!more)
+        return false;
+    if (r->n_alive)
+        memcpy(more, r->alive, r->n_alive * sizeof *more);
+    free_own(r, ctx, r->alive, r->alive_capacity * sizeof *r->alive);
+    r->alive = more;
+    r->alive_capacity = n;
+    return true;
+}
+
 static bool remember(np_dry_run *r, neap_context *ctx, const neap_plan_alive *a)
 {
-    if (!np_grow(ctx, NEAP_MEM_GRAPH, &r->alive, &r->alive_capacity, r->n_alive + 1,
-                 sizeof *r->alive))
+    if (!grow_alive(r, ctx))
         return false;
     np_dry_alive *to = &r->alive[r->n_alive++];
     to->what = *a;
@@ -34,8 +70,43 @@ static bool see(void *user, const neap_plan_alive *a)
 /* Counted on the ledger as long as it lives, so that what planning takes meanwhile comes on top. */
 typedef struct np_dry_value {
     struct np_dry_value *next, **at;
+    np_dry_run *r;
     np_buffer *buffer;
 } np_dry_value;
+
+enum { VALUES = (4096 - sizeof(void *)) / sizeof(np_dry_value) };
+
+struct np_dry_page {
+    struct np_dry_page *next;
+    np_dry_value values[VALUES];
+};
+
+static void link_value(np_dry_value **list, np_dry_value *v)
+{
+    v->next = *list;
+    v->at = list;
+    if (v->next)
+        v->next->at = &v->next;
+    *list = v;
+}
+
+static np_dry_value *new_value(np_dry_run *r, neap_context *ctx)
+{
+    if (!r->unused) {
+        struct np_dry_page *page = own_pages(r, ctx, sizeof *page);
+        if (!page)
+            return NULL;
+        page->next = r->pages;
+        r->pages = page;
+        for (int i = 0; i < VALUES; i++)
+            link_value(&r->unused, &page->values[i]);
+    }
+    np_dry_value *v = r->unused;
+    r->unused = v->next;
+    if (v->next)
+        v->next->at = &r->unused;
+    return v;
+}
 
 static void forget(np_dry_value *v)
 {
@@ -45,7 +116,7 @@ static void forget(np_dry_value *v)
     *v->at = v->next;
     if (v->next)
         v->next->at = v->at;
-    np_free(ctx, NEAP_MEM_GRAPH, v, sizeof *v);
+    link_value(&v->r->unused, v);
 }
 
 static void let_go(void *user)
@@ -57,13 +128,12 @@ bool np_dry_keep(np_dry_run *r, neap_context *ctx, np_buffer *b)
 {
     if (b->release)
         return true; /* it is counted */
-    np_dry_value *v = np_alloc(ctx, NEAP_MEM_GRAPH, sizeof *v);
+    np_dry_value *v = new_value(r, ctx);
     if (!v)
         return false;
-    *v = (np_dry_value){.next = r->values, .at = &r->values, .buffer = b};
-    if (v->next)
-        v->next->at = &v->next;
-    r->values = v;
+    v->r = r;
+    v->buffer = b;
+    link_value(&r->values, v);
     b->release = let_go;
     b->user = v;
     np_ledger_imagine(&ctx->ledger, (int64_t)np_pages(b->bytes), 0);
@@ -93,11 +163,6 @@ static uint64_t output_pages(const neap_plan *p)
     return bytes;
 }
 
-uint64_t np_dry_slabs(const np_dry_run *r)
-{
-    return np_ledger_slabs((np_ledger *)(uintptr_t)&r->root->ledger);
-}
-
 static void show(np_dry_run *r, const neap_plan *plan, bool fullest)
 {
     char name[32];
@@ -119,19 +184,18 @@ bool np_dry_note(np_dry_run *r, neap_context *ctx, neap_plan *plan)
     r->arena = arena > r->arena ? arena : r->arena;
     uint64_t kept = ctx->ledger.imagined.active, outputs = output_pages(plan);
     uint64_t grown = np_arena_growth(ctx, r->arena); /* what the context has of it is held already */
-    uint64_t held = m.active + m.cached + kept + outputs + grown + info.state_bytes;
+    uint64_t held = m.active + m.cached + kept + outputs + grown + info.state_bytes - r->own;
     np_ledger_imagine(&ctx->ledger, 0, (int64_t)(grown - r->idle));
     r->idle = grown;
-    uint64_t slabs = np_dry_slabs(r);
-    const bool fullest = held - slabs > r->peak - r->slabs;
+    const bool fullest = held > r->peak;
     show(r, plan, fullest);
     if (!fullest)
         return true;
     r->peak = held;
-    r->slabs = slabs;
     r->info = info;
     r->outputs = outputs;
     memcpy(r->by_category, m.active_by_category, sizeof r->by_category);
+    r->by_category[NEAP_MEM_GRAPH] -= r->own;
     r->by_category[NEAP_MEM_STATE] += info.state_bytes;
     r->by_category[NEAP_MEM_SCRATCH] += info.scratch_bytes;
     uint64_t idle = r->arena - grown; /* of the arena; the rest of what is cached is slabs */
@@ -151,6 +215,10 @@ void np_dry_free(np_dry_run *r, neap_context *ctx)
     while (r->values)
         forget(r->values);
     np_ledger_imagine(&ctx->ledger, (int64_t)r->gone, -(int64_t)r->idle);
-    np_free(ctx, NEAP_MEM_GRAPH, r->alive, r->alive_capacity * sizeof *r->alive);
+    free_own(r, ctx, r->alive, r->alive_capacity * sizeof *r->alive);
+    for (struct np_dry_page *p = r->pages, *next; p; p = next) {
+        next = p->next;
+        free_own(r, ctx, p, sizeof *p);
+    }
     memset(r, 0, sizeof *r);
 }

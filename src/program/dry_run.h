@@ -15,13 +15,14 @@ typedef struct np_dry_run {
     uint64_t idle;  /* of it, imagined */
     uint64_t gone;  /* of held bytes, let go in a run */
     uint64_t peak;  /* of held bytes */
-    uint64_t slabs; /* what of it were slabs: they stay, so the last number of them counts */
     uint64_t by_category[NEAP_MEM_CATEGORIES]; /* then */
     uint64_t outputs; /* results of the plan that holds the peak */
     neap_plan_info info;
     int64_t steps, evaluations;
     double plan_seconds;
-    struct np_dry_value *values; /* evaluated, without bytes */
+    struct np_dry_value *values, *unused; /* evaluated, without bytes */
+    struct np_dry_page *pages;            /* where these lie */
+    uint64_t own;                         /* bytes that the dry run itself takes */
     np_dry_alive *alive; /* at the peak */
     size_t n_alive, alive_capacity;
     neap_plan_visit *visit; /* shown each plan; NULL: nobody is */
@@ -37,7 +38,6 @@ bool np_dry_keep(np_dry_run *r, neap_context *ctx, np_buffer *fake);
 void np_dry_drop(np_dry_run *r, neap_context *ctx, const np_buffer *b);
 /* The arena is given back. */
 void np_dry_trim(np_dry_run *r, neap_context *ctx);
-uint64_t np_dry_slabs(const np_dry_run *r); /* now */
 void np_dry_free(np_dry_run *r, neap_context *ctx);
 
 #endif

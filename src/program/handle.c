@@ -425,8 +425,7 @@ neap_status neap_handle_execute(neap_handle *h, int n_inputs, const neap_value *
     return NP_CALL_ON(h, (inputs || n_inputs == 0) && (outputs || n_outputs == 0), handle_execute(h, n_inputs, inputs, n_outputs, outputs));
 }
 
-/* Loading and planning hold bytes too; and a run begins with the slabs of now, not of when the peak was
- * noted: those that were filled since are kept. */
+/* Loading and planning hold bytes too. */
 static void tell_plan(const neap_handle *h, const np_dry_run *r, neap_execution_plan *plan)
 {
     neap_execution_plan full = NEAP_EXECUTION_PLAN_INIT;
@@ -434,18 +433,11 @@ static void tell_plan(const neap_handle *h, const np_dry_run *r, neap_execution_
     neap_context_memory(r->root, &m);
     full.held_bytes = m.active + m.cached;
     const np_ledger *l = &r->root->ledger;
-    uint64_t slabs = np_dry_slabs(r), late = slabs - r->slabs;
-    uint64_t between = l->imagined.peak; /* while a piece was planned beside what others left */
-    if (between && slabs > l->imagined.slabs)
-        between += slabs - l->imagined.slabs;
-    uint64_t run = r->peak + late;
-    full.planned_peak_bytes = run;
+    full.planned_peak_bytes = r->peak;
     memcpy(full.by_category, r->by_category, sizeof full.by_category);
-    full.by_category[NEAP_MEM_HOST] += late;
-    if (between > run) {
-        full.planned_peak_bytes = between;
+    if (l->imagined.peak > r->peak) { /* while a piece was planned beside what others left */
+        full.planned_peak_bytes = l->imagined.peak;
         memcpy(full.by_category, l->imagined.by_category, sizeof full.by_category);
-        full.by_category[NEAP_MEM_HOST] += between - l->imagined.peak;
     }
     full.plan_budget = h->plan_budget;
     full.run_bytes = full.planned_peak_bytes;

@@ -92,10 +92,15 @@ static neap_status run_instruction(neap_handle *h, const np_pte_instruction *in,
     }
 }
 
+/* It begins without results of an earlier execution and the slabs that are free then: what it holds
+ * does not depend on what ran, or was planned, before. */
 neap_status np_method_run(neap_handle *h, np_dry_run *report)
 {
     int64_t left = MOST_WORK;
     uint32_t first = 0; /* of the chain's instructions */
+    for (uint32_t i = 0; i < h->method->n_delegates; i++)
+        np_delegate_release_results(h->delegates[i]);
+    np_ledger_trim(&h->ctx->ledger);
     for (uint32_t c = 0; c < h->method->n_chains; c++) {
         const np_pte_chain *chain = &h->method->chains[c];
         for (uint32_t i = 0; i < chain->n;) {
