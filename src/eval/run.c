@@ -73,6 +73,23 @@ static uint8_t *storage_of(const neap_plan *p, const np_plan_operand *o, const n
     }
 }
 
+static bool has_elements(const np_operand *o)
+{
+    for (int d = 0; d < o->rank; d++)
+        if (o->shape[d] == 0)
+            return false;
+    return true;
+}
+
+/* An operand without elements has no storage, maybe no arena. Kernels step from row to row all the
+ * same: from an address, by nothing. */
+static void bind_empty(np_operand *o)
+{
+    static _Alignas(64) uint8_t nothing[64];
+    o->data = nothing;
+    memset(o->strides, 0, sizeof o->strides);
+}
+
 void np_run_bind(neap_plan *p, const np_binding *with)
 {
     np_run_bind_at(p, with, np_arena_base(p->ctx));
@@ -84,6 +101,8 @@ void np_run_bind_at(neap_plan *p, const np_binding *with, uint8_t *arena)
         np_plan_operand *o = &p->operands[i];
         uint8_t *s = storage_of(p, o, with, arena);
         o->operand.data = s ? s + o->offset : NULL;
+        if (!s && o->kind != NP_IN_TILE && !has_elements(&o->operand))
+            bind_empty(&o->operand);
     }
     for (uint32_t i = 0; i < p->n_moving; i++) /* their storage; the run adds the rest */
         p->moving[i].base = storage_of(p, &p->operands[p->moving[i].operand], with, arena);
