@@ -210,6 +210,13 @@ bool np_dry_note(np_dry_run *r, neap_context *ctx, neap_plan *plan)
     return v.ok;
 }
 
+void np_dry_next(np_dry_run *r, neap_context *ctx)
+{
+    np_dry_trim(r, ctx);
+    np_ledger_imagine(&ctx->ledger, (int64_t)r->gone, 0);
+    r->gone = 0;
+}
+
 void np_dry_free(np_dry_run *r, neap_context *ctx)
 {
     while (r->values)

@@ -25,6 +25,7 @@ typedef struct np_dry_run {
     uint64_t own;                         /* bytes that the dry run itself takes */
     np_dry_alive *alive; /* at the peak */
     size_t n_alive, alive_capacity;
+    struct np_dry_jumps *jumps; /* of the method: which way they go where only data would tell */
     neap_plan_visit *visit; /* shown each plan; NULL: nobody is */
     void *user;
     bool stopped; /* it has seen enough */
@@ -38,6 +39,8 @@ bool np_dry_keep(np_dry_run *r, neap_context *ctx, np_buffer *fake);
 void np_dry_drop(np_dry_run *r, neap_context *ctx, const np_buffer *b);
 /* The arena is given back. */
 void np_dry_trim(np_dry_run *r, neap_context *ctx);
+/* Another way through the method begins: the largest of the ways counts. */
+void np_dry_next(np_dry_run *r, neap_context *ctx);
 void np_dry_free(np_dry_run *r, neap_context *ctx);
 
 #endif

@@ -458,11 +458,23 @@ static void tell_plan(const neap_handle *h, const np_dry_run *r, neap_execution_
     np_tell(plan, &full, sizeof full);
 }
 
+typedef struct given {
+    neap_handle *h;
+    int n;
+    const neap_value *inputs;
+} given;
+
+static neap_status start_dry(void *user)
+{
+    const given *g = user;
+    return set_values(g->h, g->n, g->inputs, true);
+}
+
 static neap_status dry_run(neap_handle *h, int n_inputs, const neap_value *inputs, np_dry_run *r)
 {
+    given g = {h, n_inputs, inputs};
     memset(&h->program->ctx->ledger.imagined, 0, sizeof h->program->ctx->ledger.imagined);
-    neap_status status = set_values(h, n_inputs, inputs, true);
-    return status == NEAP_OK ? np_method_run(h, r) : status;
+    return np_method_dry_run(h, r, start_dry, &g);
 }
 
 static neap_status handle_visit_plans(neap_handle *h, int n_inputs, const neap_value *inputs,

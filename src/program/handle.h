@@ -62,6 +62,9 @@ void np_draw_key(const neap_handle *h, uint32_t i, uint32_t key[2]);
 
 /* A dry run when `report` is set. */
 neap_status np_method_run(neap_handle *h, np_dry_run *report);
+/* A dry run from these inputs, once for each way that jumps on unknown data may take. */
+typedef neap_status np_method_start(void *user);
+neap_status np_method_dry_run(neap_handle *h, np_dry_run *report, np_method_start *start, void *user);
 /* Operators outside the delegates, see portable.h; NULL: unknown. */
 typedef struct np_portable np_portable;
 const np_portable *np_portable_find(const np_pte_operator *op);

@@ -2,6 +2,7 @@
  * nobody reads any more is let go. */
 #include <string.h>
 
+#include "eval/arena.h"
 #include "eval/run.h"
 #include "ops/support.h"
 #include "program/handle.h"
@@ -53,6 +54,10 @@ static bool collect(piece *p)
 static bool run(piece *p, np_dry_run *report)
 {
     neap_handle *h = p->h;
+    if (report) /* not held beside what planning takes, in no call */
+        np_dry_trim(report, h->ctx);
+    else
+        np_arena_trim(h->ctx);
     if (np_plan_make(h->ctx, (int)p->n, p->roots, 0, NULL, &p->plan) != NEAP_OK)
         return false;
     h->stats.plans++;

@@ -40,30 +40,67 @@ static neap_status call_delegate(neap_handle *h, const np_pte_instruction *in, n
     return status;
 }
 
-/* A number, or a tensor of bools that must all be true. Unknown in a dry run: as if true. */
-static neap_status is_true(neap_handle *h, uint32_t value, bool *out)
+/* ---- jumps ---------------------------------------------------------------------------------------- */
+
+/* Whether data decides a jump, a dry run cannot know. It goes through the method once with all such
+ * jumps as if their condition were true; then, for each of them met, once with it and those in front
+ * of it the other way, until every instruction behind one has been planned. */
+typedef struct np_dry_jumps {
+    uint8_t *seen;  /* [instructions]: which ways were taken or are to be taken: bits TRUE, FALSE */
+    uint8_t *go;    /* [instructions]: the way of this run */
+    uint32_t *next; /* those whose other way is to be taken */
+    uint32_t n, n_next;
+} np_dry_jumps;
+
+enum { WAY_TRUE = 1, WAY_FALSE = 2 };
+
+static bool guess(np_dry_jumps *j, uint32_t at)
+{
+    if (!(j->seen[at] & WAY_FALSE)) { /* met for the first time */
+        j->seen[at] = WAY_TRUE | WAY_FALSE;
+        j->next[j->n_next++] = at;
+    }
+    return j->go[at] != WAY_FALSE;
+}
+
+/* A number, or a tensor of bools that must all be true. */
+static neap_status is_true(neap_handle *h, uint32_t value, bool *out, bool *known)
 {
     const np_method_value *v = &h->values[value];
     int64_t elements = 0;
     uint64_t bytes;
-    *out = true;
+    *out = *known = true;
     if (v->kind == NEAP_VALUE_INT || v->kind == NEAP_VALUE_BOOL)
         *out = v->at.integer != 0;
     else if (v->kind != NEAP_VALUE_TENSOR || v->at.dtype != NEAP_BOOL)
         return np_fail(h->ctx, NEAP_EFORMAT, "a jump hangs on value %u, which is no bool", value);
-    else if (v->at.data)
-        np_shape_bytes(v->at.dtype, v->at.rank, v->at.shape, &elements, &bytes);
+    else if (np_shape_bytes(v->at.dtype, v->at.rank, v->at.shape, &elements, &bytes))
+        *known = v->at.data || elements == 0;
+    elements = *known ? elements : 0;
     for (int64_t i = 0; i < elements; i++)
         *out &= ((const uint8_t *)v->at.data)[i] != 0;
     return NEAP_OK;
 }
 
-static neap_status run_instruction(neap_handle *h, const np_pte_instruction *in, uint32_t *next,
-                                   np_dry_run *report)
+/* `at`: among the instructions of all chains. */
+static neap_status jump(neap_handle *h, const np_pte_instruction *in, uint32_t at, uint32_t *next,
+                        np_dry_run *report)
+{
+    bool on = true, known = true;
+    neap_status status = np_method_settle(h, report);
+    if (status == NEAP_OK)
+        status = is_true(h, in->index, &on, &known);
+    if (status == NEAP_OK && !known && report && report->jumps)
+        on = guess(report->jumps, at);
+    if (status == NEAP_OK && !on)
+        *next = in->to;
+    return status;
+}
+
+static neap_status run_instruction(neap_handle *h, const np_pte_instruction *in, uint32_t at,
+                                   uint32_t *next, np_dry_run *report)
 {
     np_method_value *to, *from;
-    neap_status status;
-    bool on;
     switch (in->kind) {
     case NP_PTE_DELEGATE_CALL:
         return call_delegate(h, in, report);
@@ -78,12 +115,7 @@ static neap_status run_instruction(neap_handle *h, const np_pte_instruction *in,
         *to = *from;
         return NEAP_OK;
     case NP_PTE_JUMP_FALSE:
-        status = np_method_settle(h, report);
-        if (status == NEAP_OK)
-            status = is_true(h, in->index, &on);
-        if (status == NEAP_OK && !on)
-            *next = in->to;
-        return status;
+        return jump(h, in, at, next, report);
     default: /* FREE */
         neap_release(h->values[in->index].array);
         h->n_open -= h->values[in->index].open;
@@ -112,7 +144,7 @@ neap_status np_method_run(neap_handle *h, np_dry_run *report)
                 return np_fail(h->ctx, NEAP_ELIMIT, "method %s: more than %d calls or %d other "
                                "instructions were run", h->method->name, MOST_WORK / CALL_WORK,
                                MOST_WORK);
-            neap_status status = run_instruction(h, in, &next, report);
+            neap_status status = run_instruction(h, in, first + i, &next, report);
             if (status != NEAP_OK)
                 return status;
             np_method_let_go(h, in, first + i);
@@ -121,4 +153,65 @@ neap_status np_method_run(neap_handle *h, np_dry_run *report)
         first += chain->n;
     }
     return np_method_settle(h, report);
+}
+
+/* ---- dry runs ------------------------------------------------------------------------------------- */
+
+static void free_jumps(neap_context *ctx, np_dry_jumps *j)
+{
+    np_free(ctx, NEAP_MEM_GRAPH, j->seen, j->n);
+    np_free(ctx, NEAP_MEM_GRAPH, j->go, j->n);
+    np_free(ctx, NEAP_MEM_GRAPH, j->next, j->n * sizeof *j->next);
+}
+
+static bool make_jumps(neap_handle *h, np_dry_jumps *j)
+{
+    *j = (np_dry_jumps){.n = 0};
+    for (uint32_t c = 0; c < h->method->n_chains; c++)
+        j->n += h->method->chains[c].n;
+    j->seen = np_calloc(h->ctx, NEAP_MEM_GRAPH, j->n);
+    j->go = np_calloc(h->ctx, NEAP_MEM_GRAPH, j->n);
+    j->next = np_calloc(h->ctx, NEAP_MEM_GRAPH, j->n * sizeof *j->next);
+    return j->seen && j->go && j->next;
+}
+
+static bool jumps(const np_pte_method *m)
+{
+    for (uint32_t c = 0; c < m->n_chains; c++)
+        for (uint32_t i = 0; i < m->chains[c].n; i++)
+            if (m->chains[c].instructions[i].kind == NP_PTE_JUMP_FALSE)
+                return true;
+    return false;
+}
+
+/* What is in a method's counts once, whichever way it goes: the most. */
+static neap_status go_one_way(neap_handle *h, np_dry_run *r, np_method_start *start, void *user)
+{
+    const int64_t steps = r->steps, evaluations = r->evaluations;
+    r->steps = r->evaluations = 0;
+    neap_status status = start(user);
+    if (status == NEAP_OK)
+        status = np_method_run(h, r);
+    r->steps = r->steps > steps ? r->steps : steps;
+    r->evaluations = r->evaluations > evaluations ? r->evaluations : evaluations;
+    return status;
+}
+
+neap_status np_method_dry_run(neap_handle *h, np_dry_run *r, np_method_start *start, void *user)
+{
+    np_dry_jumps j;
+    if (!jumps(h->method))
+        return go_one_way(h, r, start, user);
+    neap_status status = make_jumps(h, &j) ? NEAP_OK : NEAP_ENOMEM;
+    r->jumps = &j;
+    if (status == NEAP_OK)
+        status = go_one_way(h, r, start, user);
+    while (status == NEAP_OK && j.n_next > 0) { /* the last one met first: it lies behind the others */
+        j.go[j.next[--j.n_next]] = WAY_FALSE;
+        np_dry_next(r, h->ctx);
+        status = go_one_way(h, r, start, user);
+    }
+    r->jumps = NULL;
+    free_jumps(h->ctx, &j);
+    return status;
 }

@@ -29,6 +29,8 @@ static const np_portable rows[] = {
     {.name = n, .overload = o, .arguments = a, .into_first = true, .build = np_portable_##b},
 #define NUMBER(n, o, a, b)                                                                         \
     {.name = n, .overload = o, .arguments = a, .number = true, .build = np_portable_##b},
+#define DIRECT(n, o, a, b)                                                                         \
+    {.name = n, .overload = o, .arguments = a, .direct = true, .build = np_portable_##b},
 #define UNARY(n, o, f)                                                                             \
     {.name = n, .overload = o, .arguments = "T", .results = 1, .build = build_unary, .unary = f},
 #define BINARY(n, o, a, f)                                                                         \
@@ -399,7 +401,7 @@ static bool run(np_portable_call *c)
 neap_status np_portable_run(const np_portable *p, neap_handle *h, const np_pte_instruction *in,
                             np_dry_run *report)
 {
-    np_portable_call c = {.h = h, .row = p, .in = in};
+    np_portable_call c = {.h = h, .row = p, .in = in, .report = report};
     const neap_array *before = p->into_first ? h->values[in->args[0]].array : NULL;
     neap_status status = np_scope_push(h->ctx);
     if (status != NEAP_OK)

@@ -20,6 +20,7 @@ typedef struct np_portable_call {
     neap_handle *h;
     const np_portable *row;
     const np_pte_instruction *in;
+    np_dry_run *report; /* NULL: it really runs */
     neap_array *results[NP_PORTABLE_RESULTS];
     np_method_value number; /* the result of a NUMBER row */
 } np_portable_call;
@@ -32,7 +33,7 @@ struct np_portable {
     const char *name, *overload, *arguments;
     np_portable_build *build;
     uint32_t results; /* tensors; 0: a number, or a list of tensors that the call brings */
-    bool list, number, into_first;
+    bool list, number, into_first, direct;
     union {
         neap_array *(*unary)(neap_array *x);
         neap_array *(*binary)(neap_array *a, neap_array *b);
@@ -80,6 +81,7 @@ neap_array *np_portable_scalar(const neap_array *x, double value);
 #define LIST(name, overload, arguments, builder) np_portable_build np_portable_##builder;
 #define INTO(name, overload, arguments, builder) np_portable_build np_portable_##builder;
 #define NUMBER(name, overload, arguments, builder) np_portable_build np_portable_##builder;
+#define DIRECT(name, overload, arguments, builder) np_portable_build np_portable_##builder;
 #define UNARY(name, overload, op)
 #define BINARY(name, overload, arguments, op)
 #define REFUSED(name, overload, reason)

@@ -2,6 +2,7 @@
 #undef LIST
 #undef INTO
 #undef NUMBER
+#undef DIRECT
 #undef UNARY
 #undef BINARY
 #undef REFUSED
