@@ -88,6 +88,8 @@ neap_status np_delegate_plan(np_delegate *d, const np_argument *in, np_dry_run *
 neap_status np_delegate_buffers(np_delegate *d, neap_state ***out);
 /* Lets go of the results, of which others may have references. */
 void np_delegate_release_results(np_delegate *d);
+/* And of their memory, which plans keep for the next run. */
+neap_status np_delegate_let_go(np_delegate *d);
 /* And of every plan. */
 void np_delegate_forget(np_delegate *d);
 /* Fills a buffer's zeros in, forgets what was recorded; of one session. */

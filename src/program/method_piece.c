@@ -54,10 +54,11 @@ static bool collect(piece *p)
 static bool run(piece *p, np_dry_run *report)
 {
     neap_handle *h = p->h;
-    if (report) /* not held beside what planning takes, in no call */
+    if (report) /* not held beside what planning takes, in no call and in no turn of a loop */
         np_dry_trim(report, h->ctx);
     else
         np_arena_trim(h->ctx);
+    np_ledger_trim(&h->ctx->ledger);
     if (np_plan_make(h->ctx, (int)p->n, p->roots, 0, NULL, &p->plan) != NEAP_OK)
         return false;
     h->stats.plans++;

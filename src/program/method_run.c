@@ -124,15 +124,27 @@ static neap_status run_instruction(neap_handle *h, const np_pte_instruction *in,
     }
 }
 
-/* It begins without results of an earlier execution and the slabs that are free then: what it holds
- * does not depend on what ran, or was planned, before. */
+/* An execution begins without results of an earlier one and the slabs that are free then: what it
+ * holds does not depend on what ran, or was planned, before. Where there is one delegate and nothing
+ * else, its results' memory stays: nothing runs beside it. */
+static bool begin(neap_handle *h)
+{
+    const bool alone = h->method->n_delegates == 1 && h->method->n_operators == 0;
+    bool ok = true;
+    for (uint32_t i = 0; i < h->method->n_delegates; i++) {
+        np_delegate_release_results(h->delegates[i]);
+        ok &= alone || np_delegate_let_go(h->delegates[i]) == NEAP_OK;
+    }
+    np_ledger_trim(&h->ctx->ledger);
+    return ok;
+}
+
 neap_status np_method_run(neap_handle *h, np_dry_run *report)
 {
     int64_t left = MOST_WORK;
     uint32_t first = 0; /* of the chain's instructions */
-    for (uint32_t i = 0; i < h->method->n_delegates; i++)
-        np_delegate_release_results(h->delegates[i]);
-    np_ledger_trim(&h->ctx->ledger);
+    if (!begin(h))
+        return NEAP_ENOMEM;
     for (uint32_t c = 0; c < h->method->n_chains; c++) {
         const np_pte_chain *chain = &h->method->chains[c];
         for (uint32_t i = 0; i < chain->n;) {

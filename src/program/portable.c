@@ -402,16 +402,18 @@ neap_status np_portable_run(const np_portable *p, neap_handle *h, const np_pte_i
                             np_dry_run *report)
 {
     np_portable_call c = {.h = h, .row = p, .in = in, .report = report};
-    const neap_array *before = p->into_first ? h->values[in->args[0]].array : NULL;
+    /* What it overwrites is there until that has happened, in a dry run too. */
+    neap_array *before = p->into_first ? neap_retain(h->values[in->args[0]].array) : NULL;
     neap_status status = np_scope_push(h->ctx);
-    if (status != NEAP_OK)
-        return status;
-    if (!run(&c))
+    const bool scoped = status == NEAP_OK;
+    if (scoped && !run(&c))
         status = h->ctx->status;
     if (status == NEAP_OK && p->into_first)
         status = np_method_state_take(h, (uint32_t)in->args[0], before, report);
     if (status != NEAP_OK)
         np_fail_prefix(h->ctx, "operator %s%s%s", p->name, *p->overload ? "." : "", p->overload);
-    neap_scope_pop(h->ctx);
+    if (scoped)
+        neap_scope_pop(h->ctx);
+    neap_release(before);
     return status;
 }

@@ -219,6 +219,12 @@ static neap_status let_others_go(np_delegate *d, const np_trace *t)
     return NEAP_OK;
 }
 
+neap_status np_delegate_let_go(np_delegate *d)
+{
+    np_delegate_release_results(d);
+    return let_others_go(d, NULL);
+}
+
 static neap_status replay(np_delegate *d, np_trace *t, const np_argument *in)
 {
     neap_handle *h = d->h;
