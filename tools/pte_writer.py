@@ -286,6 +286,22 @@ class Method:
     def boolean(self, v):
         return self.add(3, Table({0: ("?", v)}))
 
+    def none(self):
+        return self.add(1, Table({}))
+
+    def string(self, v):
+        return self.add(6, Table({0: v}))
+
+    def ints(self, numbers):
+        return self.add(7, Table({0: Vector("q", [self.integer(v) for v in numbers])}))
+
+    def reals(self, numbers):
+        return self.add(8, Table({0: Vector("d", numbers)}))
+
+    def tensors(self, values, optional=False):
+        """A list of tensors by their value numbers; -1 is an absent one."""
+        return self.add(11 if optional else 10, Table({0: Vector("i", values)}))
+
     def graph(self):
         g = Graph(self)
         self.delegates.append(g)

@@ -279,6 +279,7 @@ NEAP_API neap_array *neap_slice_update(neap_array *x, neap_array *update, const 
 NEAP_API neap_array *neap_concat(int n, neap_array *const *parts, int axis);
 /* parts[i] = the i-th of n equal parts. */
 NEAP_API neap_status neap_split(neap_array *x, int n, int axis, neap_array **parts);
+/* Widths on both sides of each axis; negative ones cut off, here and below. */
 NEAP_API neap_array *neap_pad(neap_array *x, const int64_t *before, const int64_t *after,
                               double value);
 /* As NumPy's mode "edge": the first and last element of each axis repeated. */

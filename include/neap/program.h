@@ -73,8 +73,9 @@ NEAP_API neap_status neap_program_output(const neap_program *program, int method
 
 /* What is in a method, for reports. Each visit returns false to stop. */
 typedef struct neap_program_count {
-    const char *name; /* a node type, or an operator outside the delegates */
+    const char *name; /* a node type, or an operator outside the delegates with its overload */
     int64_t count;
+    const char *refusal; /* why it does not run; NULL: it does */
 } neap_program_count;
 NEAP_API neap_status neap_program_node_types(const neap_program *program, int method,
                                              bool (*visit)(void *user, const neap_program_count *c),

@@ -67,9 +67,16 @@ static json_t *values_json(const cli_program *p, int method, int count, describe
     return list;
 }
 
+typedef struct counts {
+    json_t *types, *refused;
+} counts;
+
 static bool add_count(void *user, const neap_program_count *c)
 {
-    return json_object_set_new(user, c->name, json_integer(c->count)) == 0;
+    const counts *to = user;
+    if (c->refusal)
+        json_object_set_new(to->refused, c->name, json_string(c->refusal));
+    return json_object_set_new(to->types, c->name, json_integer(c->count)) == 0;
 }
 
 static void add_numbers(json_t *object, const neap_method_info *i)
@@ -99,7 +106,8 @@ static json_t *method_json(const cli_program *p, int method)
     neap_method_info info = NEAP_METHOD_INFO_INIT;
     if (neap_program_method_info(p->program, method, &info) != NEAP_OK)
         return NULL;
-    json_t *object = json_object(), *types = json_object();
+    json_t *object = json_object();
+    counts c = {json_object(), json_object()};
     json_object_set_new(object, "name", cli_json_text(name, strlen(name)));
     json_object_set_new(object, "inputs",
                         values_json(p, method, inputs, neap_program_input, false));
@@ -107,8 +115,9 @@ static json_t *method_json(const cli_program *p, int method)
         object, "outputs",
         values_json(p, method, outputs, neap_program_output, info.delegates == 0 && inputs == 0));
     add_numbers(object, &info);
-    json_object_set_new(object, "node_types", types);
-    if (neap_program_node_types(p->program, method, add_count, types) == NEAP_OK)
+    json_object_set_new(object, "node_types", c.types);
+    json_object_set_new(object, "refused", c.refused);
+    if (neap_program_node_types(p->program, method, add_count, &c) == NEAP_OK)
         return object;
     json_decref(object);
     return NULL;
@@ -184,6 +193,17 @@ static void print_types(json_t *types)
         putchar('\n');
 }
 
+static void print_refused(json_t *refused)
+{
+    const char *key;
+    json_t *why;
+    json_object_foreach(refused, key, why) {
+        fputs("  does not run: ", stdout);
+        cli_print_clean(stdout, key, strlen(key));
+        printf(" (%s)\n", json_string_value(why));
+    }
+}
+
 static void print_method(const json_t *m)
 {
     size_t i;
@@ -195,7 +215,7 @@ static void print_method(const json_t *m)
         print_value("input ", i, v);
     json_array_foreach(json_object_get(m, "outputs"), i, v)
         print_value("output", i, v);
-    if (number(m, "delegates") == 0)
+    if (number(m, "delegates") == 0 && json_object_size(json_object_get(m, "node_types")) == 0)
         return;
     printf("  %" JSON_INTEGER_FORMAT " delegates, %" JSON_INTEGER_FORMAT
            " chains, %" JSON_INTEGER_FORMAT " nodes\n",
@@ -204,6 +224,7 @@ static void print_method(const json_t *m)
            number(m, "constants"), cli_mib((uint64_t)number(m, "constant_bytes")).text,
            number(m, "buffers"), cli_mib((uint64_t)number(m, "buffer_bytes")).text);
     print_types(json_object_get(m, "node_types"));
+    print_refused(json_object_get(m, "refused"));
 }
 
 static int print_program(json_t *object)

@@ -201,9 +201,26 @@ neap_array *neap_slice_update(neap_array *x, neap_array *update, const int64_t *
 
 /* ---- pad ------------------------------------------------------------------------------------ */
 
+neap_array *np_cropped(const char *op, neap_array *x, const int64_t *before, const int64_t *after,
+                       int64_t *add_before, int64_t *add_after)
+{
+    for (int d = 0; x && d < x->rank; d++) {
+        const int64_t n = x->shape[d];
+        const int64_t low = before[d] < 0 ? before[d] : 0, high = after[d] < 0 ? after[d] : 0;
+        add_before[d] = before[d] > 0 ? before[d] : 0;
+        add_after[d] = after[d] > 0 ? after[d] : 0;
+        if (low < -n || high < -n || low + high < -n)
+            return np_refuse(op, 1, &x, NEAP_ESHAPE, "%lld before and %lld after dimension %d",
+                             (long long)before[d], (long long)after[d], d);
+        if (low || high)
+            x = neap_narrow(x, d, -low, n + high);
+    }
+    return x;
+}
+
 neap_array *neap_pad(neap_array *x, const int64_t *before, const int64_t *after, double value)
 {
-    int64_t shape[NEAP_MAX_RANK], stop[NEAP_MAX_RANK];
+    int64_t shape[NEAP_MAX_RANK], stop[NEAP_MAX_RANK], start[NEAP_MAX_RANK], more[NEAP_MAX_RANK];
     bool any = false;
     if (!np_ready(1, &x) || !np_plain_dtype("pad", x))
         return NULL;
@@ -211,13 +228,14 @@ neap_array *neap_pad(neap_array *x, const int64_t *before, const int64_t *after,
         return x;
     if (!before || !after)
         return np_refuse("pad", 1, &x, NEAP_EINVAL, "no widths");
+    if (!(x = np_cropped("pad", x, before, after, start, more)))
+        return NULL;
     for (int d = 0; d < x->rank; d++) {
-        bool over = __builtin_add_overflow(x->shape[d], before[d], &stop[d]) ||
-                    __builtin_add_overflow(stop[d], after[d], &shape[d]);
-        if (before[d] < 0 || after[d] < 0 || over)
+        if (__builtin_add_overflow(x->shape[d], start[d], &stop[d]) ||
+            __builtin_add_overflow(stop[d], more[d], &shape[d]))
             return np_refuse("pad", 1, &x, NEAP_ESHAPE, "%lld before and %lld after dimension %d",
                              (long long)before[d], (long long)after[d], d);
-        any |= before[d] > 0 || after[d] > 0;
+        any |= start[d] > 0 || more[d] > 0;
     }
     if (!any)
         return x;
@@ -225,5 +243,5 @@ neap_array *neap_pad(neap_array *x, const int64_t *before, const int64_t *after,
         return np_refuse("pad", 1, &x, NEAP_EUNSUPPORTED, "extent %s is set at run time",
                          x->extent->name);
     neap_array *all = neap_full(x->rank, shape, value, (neap_dtype)x->dtype);
-    return all ? neap_slice_update(all, x, before, stop, NULL) : NULL;
+    return all ? neap_slice_update(all, x, start, stop, NULL) : NULL;
 }

@@ -265,22 +265,20 @@ neap_array *neap_pad_edge(neap_array *x, const int64_t *before, const int64_t *a
         return NULL;
     if (x->rank > 0 && (!before || !after))
         return np_refuse("pad_edge", 1, &x, NEAP_EINVAL, "no widths");
+    int64_t first[NEAP_MAX_RANK], last[NEAP_MAX_RANK];
+    x = np_cropped("pad_edge", x, before, after, first, last);
     for (int d = 0; x && d < x->rank; d++) {
         neap_array *parts[3];
         int64_t n = x->shape[d];
         int count = 0;
-        if (before[d] < 0 || after[d] < 0)
-            return np_refuse("pad_edge", 1, &x, NEAP_ESHAPE,
-                             "%lld before and %lld after dimension %d", (long long)before[d],
-                             (long long)after[d], d);
-        if (n == 0 && (before[d] > 0 || after[d] > 0))
+        if (n == 0 && (first[d] > 0 || last[d] > 0))
             return np_refuse("pad_edge", 1, &x, NEAP_ESHAPE,
                              "dimension %d is empty: it has no edge", d);
-        if (before[d] > 0)
-            parts[count++] = edge(x, d, 0, before[d]);
+        if (first[d] > 0)
+            parts[count++] = edge(x, d, 0, first[d]);
         parts[count++] = x;
-        if (after[d] > 0)
-            parts[count++] = edge(x, d, n - 1, after[d]);
+        if (last[d] > 0)
+            parts[count++] = edge(x, d, n - 1, last[d]);
         x = neap_concat(count, parts, d);
     }
     return x;

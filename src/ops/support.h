@@ -61,6 +61,9 @@ bool np_infer_same(neap_array *out);
 neap_array *np_adjacent(neap_array *x);
 /* x if it is row-major, else a copy. */
 neap_array *np_dense(neap_array *x);
+/* x without what negative widths cut off; what is left to add at each side. NULL: more than there is. */
+neap_array *np_cropped(const char *op, neap_array *x, const int64_t *before, const int64_t *after,
+                       int64_t *add_before, int64_t *add_after);
 /* A copy, whatever x's strides are. */
 neap_array *np_copied(neap_array *x);
 

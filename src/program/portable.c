@@ -385,6 +385,16 @@ static bool set_result(np_portable_call *c, uint32_t i, neap_array *a)
     return true;
 }
 
+int np_portable_results(const np_portable_call *c)
+{
+    return (int)results(c->row, c->h->method, c->in);
+}
+
+bool np_portable_give_at(np_portable_call *c, int k, neap_array *a)
+{
+    return set_result(c, (uint32_t)k, a);
+}
+
 static bool run(np_portable_call *c)
 {
     if (!all_set(c) || !c->row->build(c))

@@ -12,9 +12,10 @@
 #define NP_PORTABLE_H
 
 #include "program/handle.h"
+#include "array/array.h"
 #include "neap/ops.h"
 
-enum { NP_PORTABLE_RESULTS = 4, NP_PORTABLE_LIST = 2 * NEAP_MAX_RANK };
+enum { NP_PORTABLE_RESULTS = 4 };
 
 typedef struct np_portable_call {
     neap_handle *h;
@@ -58,6 +59,7 @@ neap_array *np_portable_tensor_at(np_portable_call *c, int i, int k); /* NULL: a
 bool np_portable_ints(np_portable_call *c, int i, int *n, int64_t *out);
 /* Axes of x, resolved and each named once; of an absent or empty list all. */
 bool np_portable_axes(np_portable_call *c, int i, const neap_array *x, int *n, int *axes);
+/* An axis of `rank` dimensions, resolved; a number has one. */
 bool np_portable_axis(np_portable_call *c, int64_t axis, int rank, int *out);
 
 /* The dtype that the method declares for a result, and its shape (upper bounds unless static). */
@@ -66,12 +68,19 @@ const np_pte_value *np_portable_declared(const np_portable_call *c, int result);
 
 /* Sets the first result; NULL returns false. */
 bool np_portable_give(np_portable_call *c, neap_array *a);
+/* Of a LIST row: how many results the call has; sets one of them. */
+int np_portable_results(const np_portable_call *c);
+bool np_portable_give_at(np_portable_call *c, int k, neap_array *a);
 /* Stores an error; returns false. */
 bool np_portable_fail(np_portable_call *c, neap_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* ---- what builders share ------------------------------------------------------------------------- */
 
+static inline bool np_portable_is_float(const neap_array *x)
+{
+    return x && neap_dtype_describe((neap_dtype)x->dtype)->class_ == NEAP_CLASS_FLOAT;
+}
 /* 16-bit floats as f32: what has several steps is rounded once. */
 neap_array *np_portable_wide(neap_array *x);
 /* value as a 0-d array that goes with x: of x's dtype if that holds it, else f32. */

@@ -1,6 +1,7 @@
 /* program.c - opening a program and telling what its methods take, give and hold. */
 #include "neap/program.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/versioned.h"
@@ -259,13 +260,17 @@ static neap_status program_node_types(const neap_program *p, int m,
     if (status != NEAP_OK)
         return status;
     for (uint32_t n = 1; n < NP_NODE_COUNT; n++) {
-        neap_program_count row = {np_node_type_of(n)->name, c.nodes[n]};
+        neap_program_count row = {np_node_type_of(n)->name, c.nodes[n], NULL};
         if (row.count > 0 && !visit(user, &row))
             return NEAP_OK;
     }
     const np_pte_method *x = method_at(p, m);
     for (uint32_t i = 0; i < x->n_operators; i++) {
-        neap_program_count row = {x->operators[i].name, count_operator(x, i)};
+        const np_pte_operator *op = &x->operators[i];
+        char name[160];
+        snprintf(name, sizeof name, "%s%s%s", op->name, *op->overload ? "." : "", op->overload);
+        neap_program_count row = {name, count_operator(x, i),
+                                  np_portable_refusal(np_portable_find(op))};
         if (!visit(user, &row))
             return NEAP_OK;
     }
