@@ -314,8 +314,11 @@ static int check_folder(const char *root, const char *fragment, int *faults)
 int main(int argc, char **argv)
 {
     int faults = 0, done = 0;
+    test_path shared;
     const char *root = argc > 1 ? argv[1] : NEAP_TEST_DIR "/golden/exports";
     done = check_folder(root, argc > 2 ? argv[2] : NULL, &faults);
+    if (argc == 1 && test_shared_path("cases/exports", &shared))
+        done += check_folder(shared.text, NULL, &faults);
     printf("%d programs, %d failed\n", done, faults);
     return done == 0 || faults > 0;
 }
