@@ -4,7 +4,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/ctrl_c.h"
 #include "cli/planner.h"
+#include "cli/progress_bar.h"
 
 static int check_outputs(const cli_settings *s, const char *model)
 {
@@ -30,6 +32,8 @@ static int open_context(cli_task *task, const cli_settings *settings, const char
     if (settings->stats && cli_check_writable("--stats", settings->stats) != CLI_DONE)
         return CLI_FAILED;
     const int status = cli_context_new(threads, &task->ctx);
+    if (status == CLI_DONE)
+        cli_progress_begin(task->ctx, settings->quiet);
     return status == CLI_DONE ? cli_planner_use(settings, NULL, task->ctx) : status;
 }
 
@@ -217,11 +221,14 @@ void cli_task_close(cli_task *task)
 int cli_task_finish(cli_task *task, int status)
 {
     cli_task_close(task);
+    if (status == CLI_INTERRUPTED)
+        task->stats.interrupted = task->stats.generated = true;
     if (task->settings->stats && (status == CLI_DONE || status == CLI_INTERRUPTED)) {
         const int written = cli_stats_write(&task->stats, task->settings->stats);
         if (written != CLI_DONE)
             status = written;
     }
+    cli_watch_interrupt(NULL);
     neap_context_free(task->ctx);
     task->ctx = NULL;
     return status;

@@ -3,6 +3,7 @@
  * Merges are applied by rank, the leftmost first among equals. A heap of candidate pairs keeps a
  * long word at O(n log n); a candidate is stale, and skipped, if its pair no longer has its rank.
  */
+#include "base/interrupt.h"
 #include "base/utf8.h"
 #include "text/tokenizer.h"
 
@@ -127,7 +128,9 @@ static bool merge_word(encoder *e, np_bytes word)
     for (int32_t i = 0; i + 1 < n; i++)
         if (!offer(e, i))
             return false;
-    while (e->n_heap) {
+    for (uint32_t i = 1; e->n_heap; i++) {
+        if (i % 4096 == 0 && np_interrupted(e->ctx))
+            return false;
         uint64_t least = heap_pop(e);
         int32_t rank = (int32_t)(least >> 32), left = (int32_t)(uint32_t)least;
         symbol *s = &e->symbols[left];
@@ -175,14 +178,17 @@ static neap_status encode_words(encoder *e, np_bytes text)
         neap_status status = np_words_next(e->words, &word);
         if (status != NEAP_OK || word.n == 0)
             return status;
+        if (np_check(e->ctx) != NEAP_OK)
+            return NEAP_ECANCELLED;
         if (!encode_word(e, word))
-            return NEAP_ENOMEM;
+            return np_check(e->ctx) != NEAP_OK ? NEAP_ECANCELLED : NEAP_ENOMEM;
     }
 }
 
 /* ---- tokens in the text --------------------------------------------------------------------- */
 
 typedef struct finder {
+    const neap_context *ctx;
     const neap_tokenizer *t;
     np_bytes text;
     uint64_t at;    /* looked at until here */
@@ -227,6 +233,8 @@ static bool find_next(finder *f, np_bytes *stretch, int32_t *id)
 {
     const neap_tokenizer *t = f->t;
     for (const uint8_t *p = f->text.p; f->at < f->text.n; f->at++) {
+        if (f->at % 65536 == 65535 && np_interrupted(f->ctx))
+            return false; /* who asks looks himself */
         *id = t->special_start[p[f->at]]
                   ? np_tokenizer_match_special(t, (np_bytes){p + f->at, f->text.n - f->at}, f->which)
                   : NONE;
@@ -304,7 +312,7 @@ static neap_status encode_raw(encoder *e, np_bytes text, unsigned control, bool 
     }
     if (!e->t->late)
         return encode_stretch(e, text, first);
-    finder f = {.t = e->t, .text = text, .which = NP_FIND_LATE | control};
+    finder f = {.ctx = e->ctx, .t = e->t, .text = text, .which = NP_FIND_LATE | control};
     np_bytes stretch;
     int32_t id;
     while (find_next(&f, &stretch, &id)) {
@@ -314,7 +322,7 @@ static neap_status encode_raw(encoder *e, np_bytes text, unsigned control, bool 
         if (id != NONE && !put(e, id))
             return NEAP_ENOMEM;
     }
-    return NEAP_OK;
+    return np_check(e->ctx);
 }
 
 static bool put_all(encoder *e, const int32_t *ids, int n)
@@ -335,7 +343,7 @@ static neap_status encode_all(encoder *e, np_bytes text, unsigned flags)
         return status;
     if (ends && !put_all(e, rules->before, rules->n_before))
         return NEAP_ENOMEM;
-    finder f = {.t = e->t, .text = text, .which = NP_FIND_EARLY | control};
+    finder f = {.ctx = e->ctx, .t = e->t, .text = text, .which = NP_FIND_EARLY | control};
     np_bytes stretch;
     int32_t id;
     while (find_next(&f, &stretch, &id)) {
@@ -345,6 +353,8 @@ static neap_status encode_all(encoder *e, np_bytes text, unsigned flags)
         if (id != NONE && !put(e, id))
             return NEAP_ENOMEM;
     }
+    if (np_check(e->ctx) != NEAP_OK)
+        return NEAP_ECANCELLED;
     return ends && !put_all(e, rules->after, rules->n_after) ? NEAP_ENOMEM : NEAP_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/heap_sort.h"
+#include "base/interrupt.h"
 #include "base/utf8.h"
 
 /* ---- the byte-level alphabet ---------------------------------------------------------------- */
@@ -301,6 +302,8 @@ static neap_status fill_tokens(neap_tokenizer *t, const np_vocab *v)
     if (!t->offset || !t->length || !t->type || !slots_new(ctx, &t->piece_slots, t->n_tokens))
         return NEAP_ENOMEM;
     for (uint32_t id = 0; id < t->n_tokens; id++) {
+        if (id % 1024 == 0 && np_check(ctx) != NEAP_OK)
+            return NEAP_ECANCELLED;
         np_bytes piece = v->pieces[id];
         t->offset[id] = piece.n ? (uint32_t)(piece.p - t->base) : 0;
         t->length[id] = (uint16_t)piece.n;
@@ -396,6 +399,8 @@ neap_status np_tokenizer_merge(neap_tokenizer *t, np_bytes left, np_bytes right)
 static neap_status fill_merges(neap_tokenizer *t, const np_vocab *v)
 {
     for (uint64_t rank = 0; rank < v->n_merges; rank++) {
+        if (rank % 1024 == 0 && np_check(t->ctx) != NEAP_OK)
+            return NEAP_ECANCELLED;
         np_bytes merge = v->merges[rank];
         const uint8_t *space = merge.n > 1 ? memchr(merge.p + 1, ' ', merge.n - 1) : NULL;
         if (!space || space + 1 == merge.p + merge.n)
