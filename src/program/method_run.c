@@ -45,10 +45,14 @@ static neap_status call_delegate(neap_handle *h, const np_pte_instruction *in, n
 
 /* Whether data decides a jump, a dry run cannot know. It goes through the method once with all such
  * jumps as if their condition were true; then, for each of them met, once with it and those in front
- * of it the other way, until every instruction behind one has been planned. */
+ * of it the other way, until every instruction behind one has been planned. In a loop what one way
+ * leaves is there while the other is gone: two more runs take the ways in turn. */
 typedef struct np_dry_jumps {
     uint8_t *seen;  /* [instructions]: which ways were taken or are to be taken: bits TRUE, FALSE */
     uint8_t *go;    /* [instructions]: the way of this run */
+    uint8_t *met;   /* [instructions]: how often in this run, the last bit; 2: at all */
+    bool looped;    /* one was met twice in a run */
+    bool alternate; /* this run takes the ways in turn */
     uint32_t *next; /* those whose other way is to be taken */
     uint32_t n, n_next;
 } np_dry_jumps;
@@ -61,7 +65,10 @@ static bool guess(np_dry_jumps *j, uint32_t at)
         j->seen[at] = WAY_TRUE | WAY_FALSE;
         j->next[j->n_next++] = at;
     }
-    return j->go[at] != WAY_FALSE;
+    const bool odd = j->met[at] & 1;
+    j->looped |= j->met[at] & 2;
+    j->met[at] = (uint8_t)(2 | !odd);
+    return (j->go[at] != WAY_FALSE) != (j->alternate && odd);
 }
 
 /* A number, or a tensor of bools that must all be true. */
@@ -176,6 +183,7 @@ static void free_jumps(neap_context *ctx, np_dry_jumps *j)
 {
     np_free(ctx, NEAP_MEM_GRAPH, j->seen, j->n);
     np_free(ctx, NEAP_MEM_GRAPH, j->go, j->n);
+    np_free(ctx, NEAP_MEM_GRAPH, j->met, j->n);
     np_free(ctx, NEAP_MEM_GRAPH, j->next, j->n * sizeof *j->next);
 }
 
@@ -186,8 +194,9 @@ static bool make_jumps(neap_handle *h, np_dry_jumps *j)
         j->n += h->method->chains[c].n;
     j->seen = np_calloc(h->ctx, NEAP_MEM_GRAPH, j->n);
     j->go = np_calloc(h->ctx, NEAP_MEM_GRAPH, j->n);
+    j->met = np_calloc(h->ctx, NEAP_MEM_GRAPH, j->n);
     j->next = np_calloc(h->ctx, NEAP_MEM_GRAPH, j->n * sizeof *j->next);
-    return j->seen && j->go && j->next;
+    return j->seen && j->go && j->met && j->next;
 }
 
 static bool jumps(const np_pte_method *m)
@@ -203,6 +212,8 @@ static bool jumps(const np_pte_method *m)
 static neap_status go_one_way(neap_handle *h, np_dry_run *r, np_method_start *start, void *user)
 {
     const int64_t steps = r->steps, evaluations = r->evaluations;
+    if (r->jumps)
+        memset(r->jumps->met, 0, r->jumps->n);
     r->steps = r->evaluations = 0;
     neap_status status = start(user);
     if (status == NEAP_OK)
@@ -223,6 +234,12 @@ neap_status np_method_dry_run(neap_handle *h, np_dry_run *r, np_method_start *st
         status = go_one_way(h, r, start, user);
     while (status == NEAP_OK && j.n_next > 0) { /* the last one met first: it lies behind the others */
         j.go[j.next[--j.n_next]] = WAY_FALSE;
+        np_dry_next(r, h->ctx);
+        status = go_one_way(h, r, start, user);
+    }
+    j.alternate = true;
+    for (int way = WAY_TRUE; status == NEAP_OK && j.looped && way <= WAY_FALSE; way++) {
+        memset(j.go, way, j.n);
         np_dry_next(r, h->ctx);
         status = go_one_way(h, r, start, user);
     }

@@ -94,7 +94,10 @@ NP_BUILD(round)
 NP_BUILD(gelu)
 {
     neap_array *x = np_get(w, n->x);
-    bool tanh_form = strcmp(n->approximate, "tanh") == 0;
+    const bool tanh_form = strcmp(n->approximate, "tanh") == 0;
+    if (!tanh_form && strcmp(n->approximate, "none") != 0)
+        return np_node_fail(w, NEAP_EUNSUPPORTED, "approximation %.40s, there are none, tanh",
+                            n->approximate);
     return np_put(w, n->out, tanh_form ? neap_gelu_tanh(x) : neap_gelu(x));
 }
 
