@@ -3,6 +3,9 @@
 
 #include "text/tokenizer.h"
 
+/* What Oniguruma counts: numbers that are no decimal digits only in Latin-1. */
+#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}"
+
 typedef struct walk {
     neap_context *ctx;
     np_bytes pattern;
@@ -40,8 +43,8 @@ static neap_status escape(walk *w)
     } classes[] = {
         {'s', "\\p{WSpace}",               "\\p{WSpace}"                },
         {'S', "\\P{WSpace}",               "\\P{WSpace}"                },
-        {'w', "\\p{L}\\p{M}\\p{Nd}\\p{Pc}", "[\\p{L}\\p{M}\\p{Nd}\\p{Pc}]" },
-        {'W', NULL,                        "[^\\p{L}\\p{M}\\p{Nd}\\p{Pc}]"},
+        {'w', WORD,                        "[" WORD "]"                 },
+        {'W', NULL,                        "[^" WORD "]"                },
         {'h', "0-9a-fA-F",                 "[0-9a-fA-F]"                },
         {'H', NULL,                        "[^0-9a-fA-F]"               },
     };
