@@ -574,18 +574,16 @@ static neap_status add_pair(rules *r, affixes *o, const node *processor, const c
     return add_id(r, o, text ? np_json_next(r->tree, text) : NULL, behind);
 }
 
-/* Of two processors the later's tokens are the outer ones. */
+/* What comes behind a processor that adds tokens would treat them as a text of their own. */
 static neap_status put_round(rules *r, const affixes *a)
 {
     np_text_rules *o = r->out;
-    if (o->n_before + a->n_before > NP_AFFIX_LIMIT || o->n_after + a->n_after > NP_AFFIX_LIMIT)
-        return np_fail(r->ctx, NEAP_ELIMIT, "post_processor: more than %d tokens at one end",
-                       NP_AFFIX_LIMIT);
-    memmove(o->before + a->n_before, o->before, (size_t)o->n_before * sizeof *o->before);
-    memcpy(o->before, a->before, (size_t)a->n_before * sizeof *o->before);
-    memcpy(o->after + o->n_after, a->after, (size_t)a->n_after * sizeof *o->after);
-    o->n_before += a->n_before;
-    o->n_after += a->n_after;
+    if (o->n_before || o->n_after)
+        return refuse(r, "post_processor: a second one that adds tokens");
+    memcpy(o->before, a->before, sizeof o->before);
+    memcpy(o->after, a->after, sizeof o->after);
+    o->n_before = a->n_before;
+    o->n_after = a->n_after;
     return NEAP_OK;
 }
 
@@ -603,7 +601,7 @@ static neap_status read_post_processor(rules *r, const node *n)
     } else if (!np_json_is(type, "ByteLevel")) { /* which changes offsets only */
         return unsupported(r, "post_processor", n);
     }
-    return status == NEAP_OK ? put_round(r, &a) : status;
+    return status == NEAP_OK && (a.n_before || a.n_after) ? put_round(r, &a) : status;
 }
 
 /* ---- length --------------------------------------------------------------------------------- */

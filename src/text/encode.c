@@ -350,10 +350,12 @@ static bool find_next(finder *f, np_bytes *stretch, int32_t *id)
         if (!found || !stands(f, found->id, begin, end))
             continue;
         *id = found->id;
-        if (t->type[*id] & NP_TOKEN_LSTRIP && begin > f->start)
-            begin = np_before_spaces(f->text, f->start, begin);
+        if (t->type[*id] & NP_TOKEN_LSTRIP)
+            begin = begin > f->start ? np_before_spaces(f->text, f->start, begin) : f->start;
         if (t->type[*id] & NP_TOKEN_RSTRIP)
             end = np_behind_spaces(f->text, end);
+        if (begin >= end) /* it lies in the spaces that the last one took */
+            continue;
         *stretch = (np_bytes){p + f->start, begin > f->start ? begin - f->start : 0};
         f->start = end;
         return true;
