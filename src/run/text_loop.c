@@ -123,6 +123,7 @@ neap_status np_text_loop(const np_text_source *s, const int32_t *prompt, int64_t
         .s = s, .options = &o, .result = &r, .sampler = o.sampler ? o.sampler : s->greedy};
     if (s->tokenizer)
         neap_text_stream_init(&l.stream, s->tokenizer, 0);
+    l.stream.started = n > 0; /* the text goes on behind the prompt: no space is left out */
     if (status == NEAP_OK)
         status = np_stop_init(s->ctx, &l.stop, o.stop, o.n_stop);
     double t0 = np_seconds();
