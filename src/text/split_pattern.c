@@ -138,8 +138,12 @@ static neap_status set_escape(walk *w, bool inside, np_split_set *out, bool *neg
     };
     uint8_t letter = byte_at(w, w->at + 1);
     *is = true;
-    if ((letter == 'p' || letter == 'P') && byte_at(w, w->at + 2) == '{')
-        return property(w, out, negated);
+    if ((letter == 'p' || letter == 'P') && byte_at(w, w->at + 2) == '{') {
+        neap_status status = property(w, out, negated);
+        if (status == NEAP_OK && !inside && strcmp(out->set, IN_WORD) == 0)
+            strcat(out->set, LATIN_NUMBERS);
+        return status;
+    }
     for (size_t i = 0; i < sizeof letters / sizeof *letters; i++) {
         if ((letter | 32) != letters[i].letter)
             continue;

@@ -574,6 +574,8 @@ static neap_status begin(neap_tokenizer *t, const np_vocab *v)
         status = np_steps_new(t->ctx, t->rules.normal, t->rules.n_normal, &t->normalizer);
     if (status == NEAP_OK)
         status = np_steps_new(t->ctx, t->rules.cuts, t->rules.n_cuts, &t->pretokenizer);
+    memset(t->rules.normal, 0, sizeof t->rules.normal); /* they point into what is soon gone */
+    memset(t->rules.cuts, 0, sizeof t->rules.cuts);
     if (status == NEAP_OK)
         status = check_pieces(t->ctx, v, &t->base);
     if (status == NEAP_OK)
