@@ -35,13 +35,12 @@ typedef struct np_known {
     size_t n_tensors;
 } np_known;
 
-/* NEAP_EUNSUPPORTED: a part of a split file, or anything but a model. Before all else is looked at.
- */
 /* The row of a key, or NULL. */
 const np_key_row *np_known_row(const np_key_row *rows, size_t n, np_bytes key);
 /* NEAP_EUNSUPPORTED: the row, or that there is none, does not let the key pass. */
 neap_status np_known_check_key(const np_gguf *g, const np_key_row *row, const np_gguf_value *v);
-/* NEAP_EUNSUPPORTED: a part of a split file, or anything but a model. Before all else is looked at. */
+/* NEAP_EUNSUPPORTED: a part of a split file, or anything but a model. Before all else is looked at.
+ */
 neap_status np_model_check_kind(const struct neap_model *m);
 /* NEAP_EUNSUPPORTED: a key of the architecture (`m->arch`) that the table does not let pass. */
 neap_status np_model_check_keys(const struct neap_model *m);

@@ -292,7 +292,7 @@ static void test_keys(void **state)
         {"llama", "tokenizer.ggml.add_bos_token", GGUF_FLOAT, 3, NEAP_OK, ""},
         {"llama", "tokenizer.ggml.add_space_prefix", GGUF_INT, 3, NEAP_OK, ""},
         {"llama", "tokenizer.ggml.remove_extra_whitespaces", GGUF_FLOAT, 3, NEAP_OK, ""},
-        {"llama", "tokenizer.chat_template.tool", GGUF_FLOAT, 3, NEAP_OK, ""},
+        {"llama", "tokenizer.chat_template.tool", GGUF_FLOAT, 3, NEAP_EFORMAT, "expected one string"},
         {"gpt2", "tokenizer.ggml.add_space_prefix", GGUF_FLOAT, 3, NEAP_EUNSUPPORTED,
          "add_space_prefix"},
         {"llama", "tokenizer.ggml.suppress_tokens", GGUF_FLOAT, 3, NEAP_EUNSUPPORTED,
