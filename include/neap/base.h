@@ -174,6 +174,33 @@ NEAP_API void neap_context_trim(neap_context *ctx);
 /* Lowers, raises or (0) lifts the limit of a context; NEAP_ENOMEM if more is held already. */
 NEAP_API neap_status neap_context_set_limit(neap_context *ctx, uint64_t bytes);
 
+/* ---- the machine -------------------------------------------------------------------------- */
+
+/* What the machine leaves for this process; nothing is limited by it unless asked for: give `budget` to a
+ * context or a session. */
+typedef enum neap_machine_limit {
+    NEAP_MACHINE_NONE,          /* nothing is known */
+    NEAP_MACHINE_AVAILABLE,     /* MemAvailable of the system */
+    NEAP_MACHINE_CGROUP,        /* a control group (v1 or v2) that the process is in, or one above */
+    NEAP_MACHINE_ADDRESS_SPACE, /* RLIMIT_AS: mapped files count */
+    NEAP_MACHINE_DATA           /* RLIMIT_DATA */
+} neap_machine_limit;
+
+typedef struct neap_machine_memory_info {
+    size_t size;
+    uint64_t budget;            /* bytes: the least that any leaves, without the reserve; 0: nothing limits */
+    neap_machine_limit binding; /* the one that leaves the least */
+    uint64_t limit, used;       /* of it; `used` of a group: its anonymous memory */
+    uint64_t reserve;           /* a sixteenth of what is left, 16 MiB to 1 GiB, at most half */
+} neap_machine_memory_info;
+#define NEAP_MACHINE_MEMORY_INFO_INIT NEAP_INIT(neap_machine_memory_info)
+
+/* Looks now, in /proc and /sys below `root` (NULL: those of the system). What is absent or malformed limits
+ * nothing. */
+NEAP_API void neap_machine_memory(const char *root, neap_machine_memory_info *info);
+/* "the limit of a control group"; a static string. */
+NEAP_API const char *neap_machine_limit_name(neap_machine_limit limit);
+
 #ifdef __cplusplus
 }
 #endif

@@ -48,6 +48,9 @@ typedef struct cli_file {
 int cli_check_files(const cli_file *files, size_t count);
 /* A context without a limit; `threads` 0: every processor. */
 int cli_context_new(int64_t threads, neap_context **out);
+/* Without --memory: what the machine leaves, if `planned` bytes are more than that; a line of standard error
+ * says which limit it is (also in `whose`). 0: there is room, or --memory none. */
+uint64_t cli_machine_budget(uint64_t planned, bool quiet, const char **whose);
 int cli_processors(void); /* that this process may use */
 
 #endif

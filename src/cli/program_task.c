@@ -299,6 +299,10 @@ int cli_program_least(cli_program *p, int calls, cli_plan_call plan, void *user)
 
 int cli_program_limit(cli_program *p, int calls, cli_plan_call plan, void *user)
 {
+    const char *whose;
+    if (!p->plan.memory_limit)
+        p->plan.memory_limit =
+            cli_machine_budget(p->plan.planned_peak_bytes, p->settings->quiet, &whose);
     if (!p->plan.memory_limit)
         return CLI_DONE;
     if (over_limit(p)) {

@@ -182,7 +182,7 @@ int cli_task_explain(cli_task *task)
 
 int cli_task_plan(cli_task *task, int64_t new_tokens, int64_t decode_steps)
 {
-    const neap_session_options o = session_options(task, new_tokens, decode_steps);
+    neap_session_options o = session_options(task, new_tokens, decode_steps);
     const int64_t room = o.context ? o.context : task->info.context_length;
     if (o.prompt >= room && new_tokens > 0)
         return cli_task_no_room(task, room);
@@ -194,6 +194,17 @@ int cli_task_plan(cli_task *task, int64_t new_tokens, int64_t decode_steps)
         return cli_context_failed(task->ctx);
     }
     neap_session_describe(task->session, &task->plan);
+    const char *whose;
+    if (o.memory == 0 &&
+        (o.memory = cli_machine_budget(task->plan.planned_peak_bytes, task->settings->quiet, &whose))) {
+        neap_session_free(task->session);
+        neap_context_trim(task->ctx);
+        if (neap_session_new(task->model, &o, &task->session) != NEAP_OK) {
+            task->session = NULL;
+            return cli_failed("%s; it is %s of this machine", neap_context_error(task->ctx), whose);
+        }
+        neap_session_describe(task->session, &task->plan);
+    }
     if (o.prompt >= task->plan.context && new_tokens > 0)
         return cli_task_no_room(task, task->plan.context);
     return CLI_DONE;
