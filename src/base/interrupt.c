@@ -29,10 +29,19 @@ void np_interrupt_answer(neap_context *ctx)
     atomic_store_explicit(&ctx->answered_above, np_asked_above(ctx), memory_order_relaxed);
 }
 
+static bool has_answered(const neap_context *ctx)
+{
+    return atomic_load_explicit(&ctx->asked, memory_order_relaxed) ==
+           atomic_load_explicit(&ctx->answered, memory_order_relaxed);
+}
+
 void np_interrupt_enter(neap_context *ctx)
 {
-    if (ctx->parent && !np_interrupted(ctx->parent))
-        np_interrupt_inherit(ctx);
+    for (const neap_context *c = ctx->parent; c; c = c->parent)
+        if (!has_answered(c))
+            return;
+    if (ctx->parent)
+        atomic_store_explicit(&ctx->answered_above, np_asked_above(ctx), memory_order_relaxed);
 }
 
 void np_interrupt_inherit(neap_context *child)
