@@ -1,5 +1,6 @@
 /* context.c - assembles a context: ledger, pool, kernels; takes it apart in the opposite order. */
 #include "base/context.h"
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "base/versioned.h"
 #include "cpu/kernels.h"
@@ -31,6 +32,7 @@ static neap_status context_new(neap_context *parent, const neap_context_options 
     *ctx = seed;
     pthread_mutex_init(&ctx->ledger.lock, NULL);
     ctx->plan_cache_bytes = o.plan_cache_bytes ? o.plan_cache_bytes : PLAN_CACHE_DEFAULT;
+    np_interrupt_inherit(ctx);
     status = np_kernels_choose(ctx, &ctx->kernels);
     if (status == NEAP_OK)
         status = np_pool_new(ctx, o.threads, &ctx->pool);

@@ -131,6 +131,7 @@ typedef struct neap_transcribe_options {
     /* Each window when it is done; false stops. May be NULL. */
     bool (*on_window)(void *user, const neap_speech_window *window);
     void *user;
+    int64_t length; /* samples of the recording, for the progress that is told; 0: not known */
 } neap_transcribe_options;
 #define NEAP_TRANSCRIBE_OPTIONS_INIT \
     NEAP_INIT_WITH(neap_transcribe_options, NEAP_SET(fallback, true))

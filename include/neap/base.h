@@ -107,6 +107,40 @@ NEAP_API int neap_context_threads(const neap_context *ctx);
 /* Name of the kernel set in use: "base", "avx2", "avx512". NEAP_ISA overrides the choice. */
 NEAP_API const char *neap_context_isa(const neap_context *ctx);
 
+/* ---- interrupting and progress ------------------------------------------------------------ */
+
+/* Asks for the end of the call that runs in `ctx`, or, if none runs, of the next one: it returns
+ * NEAP_ECANCELLED, within 100 ms on today's machines and models, and the request is over. To be called
+ * from any thread and from signal handlers: it adds one to an atomic counter and does nothing else. What
+ * the call had taken is given back. A state that only grows (a KV cache) is as before the call; one that
+ * the call had begun to overwrite is poisoned, as after any failed evaluation: reset it or write it whole.
+ * Then the call can be made again, with the same bits as if it had never been interrupted. Calls that only
+ * build a graph, describe or free do not look at requests.
+ *
+ * A request counts for the children of `ctx`, too: it ends the call that runs in each of them. One that
+ * runs nothing does not notice, unless the request still waits in `ctx` when its next call begins: each
+ * context ends one call for a request. Requests that come while one waits are one with it. `ctx` must
+ * outlive the call; NULL does nothing. */
+NEAP_API void neap_context_interrupt(neap_context *ctx);
+/* Takes a request back that no call has answered yet: whether there was one. On the context's thread. */
+NEAP_API bool neap_context_withdraw_interrupt(neap_context *ctx);
+
+/* How far a long call is. `what`: "load" (weights, in bytes), "plan" (plans tried; how many there will be
+ * is not known), "prefill" (tokens), "transcribe" (samples; 0 where the length is not known) or "run"
+ * (steps of a plan or of a program's method). Only the outermost of nested ones is told. */
+typedef struct neap_progress {
+    size_t size; /* sizeof(neap_progress) of the library */
+    const char *what;     /* a static string */
+    uint64_t done, total; /* total 0: not known */
+} neap_progress;
+typedef void neap_progress_fn(void *user, const neap_progress *progress);
+
+/* Sets who is told how far calls in `ctx` are (NULL: nobody). Children without a function of their own use
+ * their parent's. It is called on the thread that makes the call, at most every 20 ms beside the first
+ * and the last of each; of "plan" and "run" nothing in their first 50 ms. It must not call into the
+ * context, but may interrupt it. */
+NEAP_API void neap_context_set_progress(neap_context *ctx, neap_progress_fn *fn, void *user);
+
 /* ---- memory ------------------------------------------------------------------------------- */
 
 typedef enum neap_memory_category {
@@ -139,6 +173,33 @@ NEAP_API void neap_context_memory(const neap_context *ctx, neap_memory_info *inf
 NEAP_API void neap_context_trim(neap_context *ctx);
 /* Lowers, raises or (0) lifts the limit of a context; NEAP_ENOMEM if more is held already. */
 NEAP_API neap_status neap_context_set_limit(neap_context *ctx, uint64_t bytes);
+
+/* ---- the machine -------------------------------------------------------------------------- */
+
+/* What the machine leaves for this process; nothing is limited by it unless asked for: give `budget` to a
+ * context or a session. */
+typedef enum neap_machine_limit {
+    NEAP_MACHINE_NONE,          /* nothing is known */
+    NEAP_MACHINE_AVAILABLE,     /* MemAvailable of the system */
+    NEAP_MACHINE_CGROUP,        /* a control group (v1 or v2) that the process is in, or one above */
+    NEAP_MACHINE_ADDRESS_SPACE, /* RLIMIT_AS: mapped files count */
+    NEAP_MACHINE_DATA           /* RLIMIT_DATA */
+} neap_machine_limit;
+
+typedef struct neap_machine_memory_info {
+    size_t size;
+    uint64_t budget;            /* bytes: the least that any leaves, without the reserve; 0: nothing limits */
+    neap_machine_limit binding; /* the one that leaves the least */
+    uint64_t limit, used;       /* of it; `used` of a group: its anonymous memory */
+    uint64_t reserve;           /* a sixteenth of what is left, 16 MiB to 1 GiB, at most half */
+} neap_machine_memory_info;
+#define NEAP_MACHINE_MEMORY_INFO_INIT NEAP_INIT(neap_machine_memory_info)
+
+/* Looks now, in /proc and /sys below `root` (NULL: those of the system). What is absent or malformed limits
+ * nothing. */
+NEAP_API void neap_machine_memory(const char *root, neap_machine_memory_info *info);
+/* "the limit of a control group"; a static string. */
+NEAP_API const char *neap_machine_limit_name(neap_machine_limit limit);
 
 #ifdef __cplusplus
 }

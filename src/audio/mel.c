@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/context.h"
+#include "base/interrupt.h"
 
 enum { N_FFT = 400, N_FREQUENCIES = N_FFT / 2 + 1, PAD = N_FFT / 2 };
 static const double PI = 3.14159265358979323846;
@@ -159,6 +159,8 @@ neap_status np_mel_begin(neap_mel *m, const float *samples, int64_t count)
     m->count = count;
     float largest = FLOOR;
     for (int64_t t = 0; t < NEAP_MEL_FRAMES; t++) {
+        if (t % 64 == 0 && np_check(m->ctx) != NEAP_OK)
+            return NEAP_ECANCELLED;
         if (!frame_power(m, t))
             continue;
         for (int b = 0; b < m->bins; b++) {
@@ -187,6 +189,8 @@ static neap_status mel_window(neap_mel *m, const float *samples, int64_t count, 
     if (status != NEAP_OK)
         return status;
     for (int64_t t = 0; t < NEAP_MEL_FRAMES; t++) {
+        if (t % 64 == 0 && np_check(m->ctx) != NEAP_OK)
+            return NEAP_ECANCELLED;
         np_mel_frame(m, t, column);
         for (int b = 0; b < m->bins; b++)
             out[b * NEAP_MEL_FRAMES + t] = column[b];

@@ -6,6 +6,7 @@
 #define NP_CONTEXT_H
 
 #include <stdarg.h>
+#include <stdatomic.h>
 
 #include "base/ledger.h"
 #include "neap/base.h"
@@ -35,6 +36,10 @@ struct neap_context {
     uint64_t failed_before;   /* a bit for each inner one: the status was set when it began */
     neap_status built;        /* the error of building that waits while other calls come and go */
     char built_error[768];
+    atomic_uint asked; /* interrupts: requests so far; see base/interrupt.h */
+    atomic_uint answered, answered_above;
+    neap_progress_fn *progress;
+    void *progress_user;
 };
 
 /* Stores the first error (a later one does not replace it) and returns `status`. ctx may be NULL.

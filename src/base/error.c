@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/context.h"
+#include "base/interrupt.h"
 #include "base/utf8.h"
 
 /* A message is one line of printable UTF-8, whatever the file or the caller had in a name and wherever
@@ -51,17 +51,22 @@ bool np_call_begin(neap_context *ctx)
         memcpy(ctx->built_error, ctx->error, sizeof ctx->error);
     }
     ctx->status = NEAP_OK;
+    np_interrupt_enter(ctx);
     return true;
 }
 
 neap_status np_call_end(neap_context *ctx, neap_status status)
 {
+    if (status != NEAP_OK && ctx->status == NEAP_ECANCELLED)
+        status = NEAP_ECANCELLED; /* whatever those made of it who failed for it */
     if (--ctx->calls > 0) {
         if (!(ctx->failed_before & 1))
             ctx->status = NEAP_OK;
         ctx->failed_before >>= 1;
         return status;
     }
+    if (status == NEAP_ECANCELLED)
+        np_interrupt_answer(ctx);
     ctx->status = ctx->built;
     if (ctx->built != NEAP_OK && status == NEAP_OK)
         memcpy(ctx->error, ctx->built_error, sizeof ctx->error);

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <yajl/yajl_parse.h>
 
+#include "base/interrupt.h"
 #include "base/utf8.h"
 
 static const uint64_t TEXT_LIMIT = (uint64_t)1 << 30;
@@ -84,7 +85,9 @@ static int tell(parser *p, np_json_event *event)
 {
     event->depth = p->depth;
     event->end = place(p);
-    p->status = p->visit(p->user, event);
+    p->status = np_check(p->ctx);
+    if (p->status == NEAP_OK)
+        p->status = p->visit(p->user, event);
     return p->status == NEAP_OK;
 }
 

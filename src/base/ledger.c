@@ -4,10 +4,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/context.h"
+#include "base/interrupt.h"
 #include "base/versioned.h"
 
-enum { PAGE = 4096, LARGE = 4 << 20, CHUNK = 16384, CHUNK_HEADER = 64, SIZED_HEADER = 64 };
+enum { PAGE = 4096, LARGE = 4 << 20, CHUNK = 16384, CHUNK_HEADER = 64, SIZED_HEADER = 64,
+       POPULATED = 32 << 20 };
 
 typedef struct np_chunk {
     struct np_chunk *next, *prev;
@@ -370,8 +371,11 @@ void *np_alloc_pages(neap_context *ctx, np_category c, uint64_t bytes)
     void *p = alloc_whole(ctx, c, np_pages(bytes));
 #ifdef MADV_POPULATE_WRITE
     /* An arena or a result is written at once: its pages together cost less than one by one. */
-    if (p && c == NEAP_MEM_ACTIVATIONS)
-        madvise(p, np_pages(bytes), MADV_POPULATE_WRITE);
+    for (uint64_t at = 0, n; p && c == NEAP_MEM_ACTIVATIONS && at < np_pages(bytes) && !np_interrupted(ctx);
+         at += n) {
+        n = np_pages(bytes) - at < POPULATED ? np_pages(bytes) - at : POPULATED;
+        madvise((char *)p + at, n, MADV_POPULATE_WRITE);
+    }
 #endif
     return p;
 }

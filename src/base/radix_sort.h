@@ -4,12 +4,14 @@
  *     NP_RADIX_SORT(sort_keys, np_entry, entry_key, 0, 8)
  *
  * defines sort_keys(items, spare, n), ascending by bytes 0 to 7 of uint64_t entry_key(const
- * np_entry *item); n < 2^32. */
+ * np_entry *item); n < 2^32. Left early (np_stop), the items are any. */
 #ifndef NP_RADIX_SORT_H
 #define NP_RADIX_SORT_H
 
 #include <stdint.h>
 #include <string.h>
+
+#include "base/interrupt.h"
 
 enum { NP_RADIX_FEW = 32 }; /* fewer are sorted by insertion */
 
@@ -35,7 +37,7 @@ enum { NP_RADIX_FEW = 32 }; /* fewer are sorted by insertion */
             at[b] = sum;                                                                    \
             sum += count;                                                                   \
         }                                                                                   \
-        for (int64_t i = 0; i < n; i++)                                                     \
+        NP_EACH_UNTIL_STOP(i, n)                                                            \
             to[at[key_of(&from[i]) >> shift & 255]++] = from[i];                            \
     }                                                                                       \
                                                                                             \
@@ -48,13 +50,15 @@ enum { NP_RADIX_FEW = 32 }; /* fewer are sorted by insertion */
             return;                                                                         \
         }                                                                                   \
         memset(count, 0, sizeof count);                                                     \
-        for (int64_t i = 0; i < n; i++)                                                     \
+        NP_EACH_UNTIL_STOP(i, n)                                                            \
             for (int b = 0; b < (bytes); b++)                                               \
                 count[b][key_of(&items[i]) >> 8 * ((first) + b) & 255]++;                   \
         for (int b = 0; b < (bytes); b++) {                                                 \
             int shift = 8 * ((first) + b);                                                  \
             if (count[b][key_of(&from[0]) >> shift & 255] == n)                             \
                 continue;                                                                   \
+            if (np_stop())                                                                  \
+                return;                                                                     \
             name##_pass(from, to, n, shift, count[b]);                                      \
             type *swap = from;                                                              \
             from = to;                                                                      \

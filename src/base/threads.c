@@ -1,6 +1,8 @@
 /* threads.c - see threads.h. */
 #include "base/threads.h"
 
+#include "base/interrupt.h"
+
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
@@ -106,6 +108,7 @@ static void *lane_main(void *arg)
     np_lane *l = arg;
     np_pool *p = l->pool;
     int job = 0;
+    np_working = p->ctx;
     for (;;) {
         job = gate_wait(&p->start, job); /* some may have been missed */
         if (atomic_load(&p->stop))

@@ -19,7 +19,8 @@ enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 /* "neap: " and the text, a line of standard error. Each returns the status it is named for. */
 int cli_failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The context's stored error, as cli_failed; clears it. */
+/* The context's stored error, as cli_failed; clears it. After Ctrl-C it is the end that was asked for:
+ * nothing is said, and the status is CLI_INTERRUPTED. */
 int cli_context_failed(neap_context *ctx);
 
 double cli_seconds(void); /* of a clock that only goes forward */
@@ -47,6 +48,9 @@ typedef struct cli_file {
 int cli_check_files(const cli_file *files, size_t count);
 /* A context without a limit; `threads` 0: every processor. */
 int cli_context_new(int64_t threads, neap_context **out);
+/* Without --memory: what the machine leaves, if `planned` bytes are more than that; a line of standard error
+ * says which limit it is (also in `whose`). 0: there is room, or --memory none. */
+uint64_t cli_machine_budget(uint64_t planned, bool quiet, const char **whose);
 int cli_processors(void); /* that this process may use */
 
 #endif

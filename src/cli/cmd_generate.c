@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/ctrl_c.h"
 #include "cli/program_task.h"
 #include "cli/task.h"
 
@@ -96,6 +97,8 @@ static int go(const cli_settings *settings, cli_plan_data *picture, int (*work)(
     cli_task task;
     int status = cli_task_open(&task, settings, settings->model, settings->threads);
     task.picture = picture;
+    if (status == CLI_DONE && !picture)
+        cli_watch_interrupt(task.ctx);
     if (status == CLI_DONE)
         status = cli_task_prompt(&task);
     if (status == CLI_DONE)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/ctrl_c.h"
 #include "cli/program_task.h"
 #include "cli/tensor_file.h"
 
@@ -295,6 +296,8 @@ static int go(run *r, cli_plan_data *picture)
 {
     const bool plan = picture != NULL;
     int status = cli_program_open(&r->p, r->settings, r->settings->file, picture);
+    if (status == CLI_DONE && !plan)
+        cli_watch_interrupt(r->p.ctx);
     if (status == CLI_DONE)
         status = cli_program_choose(&r->p);
     if (status == CLI_DONE) {

@@ -6,7 +6,8 @@
 #include <neap/audio.h>
 
 #include "cli/audio_file.h"
-#include "cli/interrupt.h"
+#include "cli/ctrl_c.h"
+#include "cli/progress_bar.h"
 #include "cli/options.h"
 #include "cli/plan_report.h"
 #include "cli/planner.h"
@@ -83,6 +84,7 @@ static int64_t read_sound(void *user, float *samples, int64_t count)
 static bool show(void *user, const neap_speech_window *window)
 {
     transcription *t = user;
+    cli_progress_clear();
     return cli_speech_add(&t->text, window) && !cli_interrupted();
 }
 
@@ -102,11 +104,13 @@ static void summarise(const transcription *t)
 
 static int finish_run(transcription *t, neap_status status)
 {
-    if (status != NEAP_OK)
+    const bool cancelled = status == NEAP_ECANCELLED && cli_interrupted();
+    cli_progress_clear();
+    if (status != NEAP_OK && !cancelled)
         return cli_context_failed(t->ctx);
     if (t->audio_failed)
         return CLI_FAILED;
-    t->stats.interrupted = cli_interrupted() && t->result.stopped;
+    t->stats.interrupted = cancelled || (cli_interrupted() && t->result.stopped);
     const int exit = cli_speech_end(&t->text, t->result.seconds);
     if (exit != CLI_DONE)
         return exit;
@@ -134,7 +138,6 @@ static int run(transcription *t)
         fprintf(stderr, "neap: planned peak %s (%" PRIu64 " bytes), held while %s runs, %d threads\n",
                 cli_mib(t->info.planned_peak_bytes).text, t->info.planned_peak_bytes,
                 t->info.peak_program, threads_of(t->settings));
-    cli_watch_interrupt();
     return finish_run(t, neap_transcribe(t->transcriber, &o, &t->result));
 }
 
@@ -206,6 +209,9 @@ static int open_all(transcription *t, bool plan)
         return CLI_FAILED;
     if (cli_context_new(1, &t->ctx) != CLI_DONE)
         return CLI_FAILED;
+    cli_progress_begin(t->ctx, s->quiet);
+    if (!plan)
+        cli_watch_interrupt(t->ctx);
     status = cli_planner_use(s, NULL, t->ctx);
     if (status != CLI_DONE)
         return status;
@@ -256,6 +262,7 @@ static int finish(transcription *t, int status)
         const int written = cli_stats_write(&t->stats, t->settings->stats);
         status = written != CLI_DONE ? written : status;
     }
+    cli_watch_interrupt(NULL);
     neap_context_free(t->ctx);
     return status;
 }

@@ -7,9 +7,12 @@
 #include <time.h>
 
 #include "cli/cli.h"
+#include "cli/ctrl_c.h"
+#include "cli/progress_bar.h"
 
 static void message(const char *format, va_list arguments)
 {
+    cli_progress_clear();
     fflush(stdout); /* text that was made before the message stands before it */
     fputs("neap: ", stderr);
     vfprintf(stderr, format, arguments);
@@ -36,9 +39,12 @@ int cli_usage(const char *format, ...)
 
 int cli_context_failed(neap_context *ctx)
 {
-    cli_failed("%s", neap_context_error(ctx));
+    const bool wanted = cli_interrupted(); /* that is what ended the call */
+    cli_progress_clear();
+    if (!wanted)
+        cli_failed("%s", neap_context_error(ctx));
     neap_context_clear_error(ctx);
-    return CLI_FAILED;
+    return wanted ? CLI_INTERRUPTED : CLI_FAILED;
 }
 
 double cli_seconds(void)

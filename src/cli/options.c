@@ -161,7 +161,7 @@ static int expected(const cli_option *o, const char *text)
     switch (o->kind) {
     case CLI_SIZE:
         return cli_usage("%s %s: expected a size of at least 1 byte and less than 2^63: bytes, or "
-                         "with K, M, G or T (of 1024), as in 300M, 300MiB or 1.5G",
+                         "with K, M, G or T (of 1024), as in 300M, 300MiB or 1.5G, or none",
                          title, text);
     case CLI_CHOICE:
         return cli_usage("%s %s: expected one of %s", title, text, o->value);
@@ -178,6 +178,13 @@ static int expected(const cli_option *o, const char *text)
         return cli_usage("%s %s: expected a whole number from %.0f to %.0f", title, text, o->low,
                          o->high);
     }
+}
+
+static bool unlimited; /* --memory none; one command a process */
+
+bool cli_unlimited(void)
+{
+    return unlimited;
 }
 
 static bool take_value(const cli_option *o, const char *text)
@@ -200,7 +207,10 @@ static bool take_value(const cli_option *o, const char *text)
     case CLI_SEED:
         return read_unsigned(text, &end, o->target) && *end == '\0';
     case CLI_SIZE:
-        return read_size(text, o->target);
+        unlimited = strcmp(text, "none") == 0;
+        if (unlimited)
+            *(uint64_t *)o->target = 0;
+        return unlimited || read_size(text, o->target);
     case CLI_CHOICE:
         return read_choice(text, o->value, o->target);
     case CLI_LIST:

@@ -16,7 +16,7 @@ typedef enum cli_kind {
     CLI_TEXT,   /* char *: owned, freed by cli_settings_free */
     CLI_INT,    /* int64_t in [low, high] */
     CLI_REAL,   /* double in [low, high] */
-    CLI_SIZE,   /* uint64_t: bytes, or K M G */
+    CLI_SIZE,   /* uint64_t: bytes, or K M G; 0: none */
     CLI_SEED,   /* uint64_t, decimal */
     CLI_CHOICE, /* int: which of the words in `value`, "a|b|c" */
     CLI_LIST,   /* cli_list: integers in [low, high] between commas */
@@ -72,6 +72,8 @@ typedef struct cli_settings {
     }
 
 void cli_settings_free(cli_settings *settings);
+/* --memory none: the machine's own limit is not looked at either. */
+bool cli_unlimited(void);
 
 /* Rows that several commands have are in model_options.def, session_options.def,
  * plan_options.def, planner_options.def and common_options.def: included in a table, they fill the settings `s`. */

@@ -10,6 +10,7 @@
 
 #include "cli/plan_graph_view.h"
 #include "cli/plan_report.h"
+#include "cli/progress_bar.h"
 
 typedef struct graph_task {
     const char *path;
@@ -426,6 +427,8 @@ int cli_plan_graph(int argc, char **argv)
     t.path = s->file;
     if (status == CLI_PARSED && (status = cli_plan_prepare(&checked, s)) == CLI_DONE)
         status = cli_context_new(1, &t.ctx);
+    if (t.ctx)
+        cli_progress_begin(t.ctx, false);
     if (t.ctx)
         status = status == CLI_DONE ? plan_file(&t) : status;
     cli_plan_data_free(&checked);

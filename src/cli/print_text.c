@@ -6,8 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/interrupt.h"
+#include "cli/ctrl_c.h"
 #include "cli/npy_rows.h"
+#include "cli/progress_bar.h"
 #include "cli/task.h"
 
 /* What --json tells at the end; not on the ledger, which is full with what was planned. */
@@ -117,7 +118,10 @@ static void summarise(const cli_task *t)
 static int finish_output(cli_task *t, neap_context *ctx, output *out, neap_status status)
 {
     int exit;
-    t->stats.interrupted = cli_interrupted() && t->stats.result.finish == NEAP_FINISH_CALLER;
+    const bool cancelled = status == NEAP_ECANCELLED && cli_interrupted();
+    t->stats.interrupted =
+        cancelled || (cli_interrupted() && t->stats.result.finish == NEAP_FINISH_CALLER);
+    cli_progress_clear();
     if (out->error) {
         exit = cli_failed("standard output: %s", strerror(out->error));
     } else {
@@ -126,8 +130,9 @@ static int finish_output(cli_task *t, neap_context *ctx, output *out, neap_statu
     }
     if (cli_npy_rows_close(&out->logits) != CLI_DONE)
         exit = CLI_FAILED;
-    if (status != NEAP_OK)
+    if (status != NEAP_OK && !cancelled)
         return cli_context_failed(ctx);
+    neap_context_clear_error(ctx);
     if (exit != CLI_DONE)
         return exit;
     t->stats.generated = true;
@@ -159,7 +164,7 @@ static int print_text(cli_task *t, neap_context *ctx, cli_generator generate, vo
     o.user = out;
     o.stop = stops;
     o.n_stop = s->stops.count;
-    cli_watch_interrupt();
+    cli_watch_interrupt(t->ctx);
     const int status = finish_output(t, ctx, out, generate(user, &o, &t->stats.result));
     free(stops);
     return status;

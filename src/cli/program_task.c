@@ -9,7 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/ctrl_c.h"
 #include "cli/planner.h"
+#include "cli/progress_bar.h"
 
 static const char own_key[] = "neap"; /* of the cache that --kv-cache makes */
 
@@ -35,6 +37,7 @@ int cli_program_open(cli_program *p, const cli_settings *settings, const char *p
         return CLI_FAILED;
     if (cli_context_new(1, &p->ctx) != CLI_DONE)
         return CLI_FAILED;
+    cli_progress_begin(p->ctx, settings->quiet);
     const int planned = cli_planner_use(settings, NULL, p->ctx);
     if (planned != CLI_DONE)
         return planned;
@@ -296,6 +299,10 @@ int cli_program_least(cli_program *p, int calls, cli_plan_call plan, void *user)
 
 int cli_program_limit(cli_program *p, int calls, cli_plan_call plan, void *user)
 {
+    const char *whose;
+    if (!p->plan.memory_limit)
+        p->plan.memory_limit =
+            cli_machine_budget(p->plan.planned_peak_bytes, p->settings->quiet, &whose);
     if (!p->plan.memory_limit)
         return CLI_DONE;
     if (over_limit(p)) {
@@ -351,12 +358,15 @@ static void close_all(cli_program *p)
 int cli_program_finish(cli_program *p, int status)
 {
     close_all(p);
+    if (status == CLI_INTERRUPTED)
+        p->stats.interrupted = true;
     cli_alive_clear(&p->alive);
     if (p->settings->stats && p->ctx && (status == CLI_DONE || status == CLI_INTERRUPTED)) {
         const int written = cli_stats_write(&p->stats, p->settings->stats);
         if (written != CLI_DONE)
             status = written;
     }
+    cli_watch_interrupt(NULL);
     neap_context_free(p->ctx);
     p->ctx = NULL;
     return status;

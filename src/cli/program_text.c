@@ -6,6 +6,7 @@
 #include <neap/decoder.h>
 #include <string.h>
 
+#include "cli/ctrl_c.h"
 #include "cli/program_task.h"
 #include "cli/task.h"
 
@@ -258,6 +259,8 @@ int cli_generate_program(const cli_settings *settings, cli_plan_data *picture)
     if (status != CLI_DONE)
         return status;
     status = open_all(&x, settings, picture);
+    if (status == CLI_DONE && !plan)
+        cli_watch_interrupt(x.p.ctx);
     if (status == CLI_DONE)
         status = plan_all(&x);
     if (status == CLI_DONE)

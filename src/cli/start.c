@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/options.h"
 
 /* Devices and pipes may be named twice. */
 static bool same_file(const char *a, const char *b)
@@ -99,6 +100,19 @@ int cli_context_new(int64_t threads, neap_context **out)
     if (status == NEAP_EINVAL && getenv("NEAP_ISA"))
         return refuse_isa(getenv("NEAP_ISA"));
     return cli_failed("no context: %s", neap_status_text(status));
+}
+
+uint64_t cli_machine_budget(uint64_t planned, bool quiet, const char **whose)
+{
+    neap_machine_memory_info m = NEAP_MACHINE_MEMORY_INFO_INIT;
+    neap_machine_memory(getenv("NEAP_MACHINE_ROOT"), &m); /* for tests */
+    if (cli_unlimited() || m.budget == 0 || planned <= m.budget)
+        return 0;
+    *whose = neap_machine_limit_name(m.binding);
+    if (!quiet)
+        fprintf(stderr, "budget %s: %s of this machine, %s, leaves no more (--memory none lifts it)\n",
+                cli_mib(m.budget).text, *whose, cli_mib(m.limit).text);
+    return m.budget;
 }
 
 int cli_processors(void)

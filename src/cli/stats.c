@@ -156,6 +156,8 @@ json_t *cli_stats_json(const cli_stats *s)
     }
     if (s->generated)
         add_generation(object, s);
+    else if (s->interrupted)
+        json_object_set_new(object, "finish_reason", json_string(cli_finish_reason(s)));
     return object;
 }
 

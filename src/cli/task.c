@@ -4,7 +4,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/ctrl_c.h"
 #include "cli/planner.h"
+#include "cli/progress_bar.h"
 
 static int check_outputs(const cli_settings *s, const char *model)
 {
@@ -30,6 +32,8 @@ static int open_context(cli_task *task, const cli_settings *settings, const char
     if (settings->stats && cli_check_writable("--stats", settings->stats) != CLI_DONE)
         return CLI_FAILED;
     const int status = cli_context_new(threads, &task->ctx);
+    if (status == CLI_DONE)
+        cli_progress_begin(task->ctx, settings->quiet);
     return status == CLI_DONE ? cli_planner_use(settings, NULL, task->ctx) : status;
 }
 
@@ -178,7 +182,7 @@ int cli_task_explain(cli_task *task)
 
 int cli_task_plan(cli_task *task, int64_t new_tokens, int64_t decode_steps)
 {
-    const neap_session_options o = session_options(task, new_tokens, decode_steps);
+    neap_session_options o = session_options(task, new_tokens, decode_steps);
     const int64_t room = o.context ? o.context : task->info.context_length;
     if (o.prompt >= room && new_tokens > 0)
         return cli_task_no_room(task, room);
@@ -190,6 +194,17 @@ int cli_task_plan(cli_task *task, int64_t new_tokens, int64_t decode_steps)
         return cli_context_failed(task->ctx);
     }
     neap_session_describe(task->session, &task->plan);
+    const char *whose;
+    if (o.memory == 0 &&
+        (o.memory = cli_machine_budget(task->plan.planned_peak_bytes, task->settings->quiet, &whose))) {
+        neap_session_free(task->session);
+        neap_context_trim(task->ctx);
+        if (neap_session_new(task->model, &o, &task->session) != NEAP_OK) {
+            task->session = NULL;
+            return cli_failed("%s; it is %s of this machine", neap_context_error(task->ctx), whose);
+        }
+        neap_session_describe(task->session, &task->plan);
+    }
     if (o.prompt >= task->plan.context && new_tokens > 0)
         return cli_task_no_room(task, task->plan.context);
     return CLI_DONE;
@@ -217,11 +232,14 @@ void cli_task_close(cli_task *task)
 int cli_task_finish(cli_task *task, int status)
 {
     cli_task_close(task);
+    if (status == CLI_INTERRUPTED)
+        task->stats.interrupted = task->stats.generated = true;
     if (task->settings->stats && (status == CLI_DONE || status == CLI_INTERRUPTED)) {
         const int written = cli_stats_write(&task->stats, task->settings->stats);
         if (written != CLI_DONE)
             status = written;
     }
+    cli_watch_interrupt(NULL);
     neap_context_free(task->ctx);
     task->ctx = NULL;
     return status;

@@ -7,6 +7,7 @@
 #ifndef NP_KERNELS_H
 #define NP_KERNELS_H
 
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "neap/dtype.h"
 

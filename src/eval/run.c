@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/interrupt.h"
 #include "eval/arena.h"
 #include "eval/finish.h"
 #include "eval/tiles.h"
@@ -147,9 +148,10 @@ static neap_status set_moving(neap_plan *p)
     return NEAP_OK;
 }
 
-static void poison(const neap_plan *p, neap_state *const *states, uint32_t failed)
+/* What the first `begun` steps may have half-written. */
+static void poison(const neap_plan *p, neap_state *const *states, uint32_t begun)
 {
-    for (uint32_t i = 0; i <= failed && i < p->n_steps; i++) {
+    for (uint32_t i = 0; i < begun; i++) {
         const np_step *s = &p->steps[i];
         if (!(s->op->flags & NP_OP_EFFECT) || (s->op->flags & NP_OP_APPENDS))
             continue;
@@ -162,12 +164,19 @@ static void poison(const neap_plan *p, neap_state *const *states, uint32_t faile
     }
 }
 
-neap_status np_run_steps_at(neap_plan *p, neap_state *const *states, uint8_t *arena)
+neap_status np_run_steps_at(neap_plan *p, neap_state *const *states, uint8_t *arena,
+                            np_progress *progress)
 {
     neap_context *ctx = p->ctx;
     neap_status status = set_moving(p);
-    for (uint32_t i = 0; status == NEAP_OK && i < p->n_steps; i++) {
-        const np_step *s = &p->steps[i];
+    const neap_context *before = np_work_begin(ctx);
+    uint32_t begun = 0;
+    if (status == NEAP_OK)
+        status = np_check(ctx);
+    while (status == NEAP_OK && begun < p->n_steps) {
+        if (progress)
+            np_progress_at(progress, begun);
+        const np_step *s = &p->steps[begun++];
         uint8_t *scratch = s->scratch == NP_NONE ? NULL : arena + p->blocks[s->scratch].offset;
         np_call call = {.ctx = ctx, .pool = ctx->pool, .op = s->op, .attr = s->attr,
                         .n_in = s->n_in, .in = s->in, .out = s->out, .scratch = scratch};
@@ -175,18 +184,26 @@ neap_status np_run_steps_at(neap_plan *p, neap_state *const *states, uint8_t *ar
         status = !g            ? s->op->run(&call)
                  : g->epilogue ? np_epilogue_run(p, g, scratch)
                                : np_group_run(p, g, scratch);
-        if (status != NEAP_OK) {
-            np_fail_prefix(ctx, "%s", s->name);
-            poison(p, states, i);
+        if (np_interrupted(ctx)) { /* it may have stopped early, and taken what it left for an error */
+            ctx->status = NEAP_OK;
+            status = np_check(ctx);
         }
+        if (status != NEAP_OK)
+            np_fail_prefix(ctx, "%s", s->name);
     }
+    np_work_end(before);
+    if (status != NEAP_OK)
+        poison(p, states, begun);
     return status;
 }
 
 neap_status np_run_steps(neap_plan *p, neap_state *const *states)
 {
     uint8_t *arena = np_arena_begin(p->ctx, p->info.scratch_bytes);
-    neap_status status = np_run_steps_at(p, states, arena);
+    np_progress progress;
+    np_progress_begin(&progress, p->ctx, "run", p->n_steps, true);
+    neap_status status = np_run_steps_at(p, states, arena, &progress);
+    np_progress_end(&progress, status);
     np_arena_end(p->ctx, p->info.scratch_bytes);
     return status;
 }

@@ -20,7 +20,8 @@ void np_run_bind(neap_plan *p, const np_binding *with);
 void np_run_bind_at(neap_plan *p, const np_binding *with, uint8_t *arena);
 /* Runs the steps. On failure every state that a step may have half-written is poisoned. */
 neap_status np_run_steps(neap_plan *p, neap_state *const *states);
-neap_status np_run_steps_at(neap_plan *p, neap_state *const *states, uint8_t *arena);
+neap_status np_run_steps_at(neap_plan *p, neap_state *const *states, uint8_t *arena,
+                            np_progress *progress); /* NULL: nothing is told */
 
 /* neap_plan_make within a call: an error stays stored. */
 neap_status np_plan_make(neap_context *ctx, int n_roots, neap_array *const *roots, int n_params,

@@ -164,7 +164,7 @@ static neap_status scan_run(const np_call *c)
         np_binding with = {p->values, p->states, p->buffers};
         np_run_bind_at(p, &with, arena);
         b->step->value = t;
-        status = np_run_steps_at(p, p->states, arena);
+        status = np_run_steps_at(p, p->states, arena, NULL);
         if (status != NEAP_OK)
             np_fail_prefix(c->ctx, "step %lld of %lld", (long long)t, (long long)b->steps);
     }

@@ -7,6 +7,7 @@
 
 #include <stdatomic.h>
 
+#include "base/interrupt.h"
 #include "base/threads.h"
 
 enum { LEAST_SHARED = 32768 }; /* elements from which on waking the lanes pays */
@@ -197,7 +198,7 @@ static neap_status run_tiles(group_lane *l, int64_t begin, int64_t end)
     np_chain_place few[NP_LANE_PLACES];
     const bool many = g->lane_bytes > g->tile_bytes + g->work_bytes;
     l->places = many ? (np_chain_place *)(void *)(l->work + g->work_bytes) : few;
-    for (; begin < end && status == NEAP_OK; begin++) {
+    for (; begin < end && status == NEAP_OK && !np_stop(); begin++) {
         seek(l, begin);
         status = run_tile(l);
     }

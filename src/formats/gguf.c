@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/heap_sort.h"
+#include "base/interrupt.h"
 #include "base/shown.h"
 
 enum { DEFAULT_ALIGNMENT = 32, LEAST_ALIGNMENT = 8 };
@@ -130,6 +131,8 @@ static neap_status take_elements(parse *p, const char *what, np_gguf_value *v)
     }
     const uint8_t *start = p->r.p;
     for (uint64_t i = 0; i < v->count; i++) {
+        if (i % 4096 == 4095 && np_check(p->ctx) != NEAP_OK)
+            return NEAP_ECANCELLED;
         uint64_t n;
         np_bytes element;
         if (!np_read_u64(&p->r, &n)) {
@@ -368,6 +371,8 @@ static neap_status walk(parse *p, uint64_t n_values, uint64_t n_tensors, np_gguf
     neap_status s;
     for (uint64_t i = 0; i < n_values; i++) {
         np_gguf_value one, *v = values ? values + i : &one;
+        if (i % 256 == 0 && np_check(p->ctx) != NEAP_OK)
+            return NEAP_ECANCELLED;
         if ((s = take_value(p, i, v)) != NEAP_OK)
             return s;
         if (np_bytes_equal(v->key, "general.alignment") &&
@@ -377,6 +382,8 @@ static neap_status walk(parse *p, uint64_t n_values, uint64_t n_tensors, np_gguf
     for (uint64_t i = 0; i < n_tensors; i++) {
         np_gguf_tensor one, *t = tensors ? tensors + i : &one;
         uint64_t offset;
+        if (i % 256 == 0 && np_check(p->ctx) != NEAP_OK)
+            return NEAP_ECANCELLED;
         if ((s = take_tensor(p, i, t, &offset)) != NEAP_OK ||
             (tensors && (s = place_tensor(p, t, offset)) != NEAP_OK))
             return s;

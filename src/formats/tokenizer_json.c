@@ -9,8 +9,9 @@ enum { HOLES_LIMIT = 1 << 16 };
 typedef struct entry {
     uint32_t offset, length; /* of its text: in the file, or in `unescaped` */
     int32_t id;
-    uint8_t type, flags;
+    uint8_t type;
     bool in_file;
+    uint16_t flags;
 } entry;
 
 typedef enum part { OTHER, SETTINGS, ADDED, MODEL, VOCAB, MERGES } part;
@@ -87,18 +88,15 @@ static neap_status take_added(reader *r)
     const node *content = np_json_get(&r->token, r->token.nodes, "content");
     if (!content || content->kind != NP_JSON_STRING || content->text.n == 0)
         return np_fail(r->ctx, NEAP_EFORMAT, "added_tokens: a token without content");
-    if (is_set(r, "single_word", false))
-        return np_fail(r->ctx, NEAP_EUNSUPPORTED,
-                       "added token \"%.*s\": single_word is not supported", shown(content->text),
-                       (const char *)content->text.p);
     entry e;
     if (!note_text(r, content->text, !content->own_text, &e))
         return NEAP_ENOMEM;
     bool special = is_set(r, "special", false);
     e.type = special ? NP_TOKEN_CONTROL : NP_TOKEN_USER_DEFINED;
-    e.flags = (uint8_t)((is_set(r, "normalized", !special) ? NP_TOKEN_LATE : 0) |
-                        (is_set(r, "lstrip", false) ? NP_TOKEN_LSTRIP : 0) |
-                        (is_set(r, "rstrip", false) ? NP_TOKEN_RSTRIP : 0));
+    e.flags = (uint16_t)((is_set(r, "normalized", !special) ? NP_TOKEN_LATE : 0) |
+                         (is_set(r, "lstrip", false) ? NP_TOKEN_LSTRIP : 0) |
+                         (is_set(r, "rstrip", false) ? NP_TOKEN_RSTRIP : 0) |
+                         (is_set(r, "single_word", false) ? NP_TOKEN_WORD : 0));
     return add_entry(r, e, id && id->kind == NP_JSON_NUMBER ? &id->text : NULL);
 }
 
@@ -177,8 +175,8 @@ static neap_status visit_model(reader *r, const np_json_event *e)
 
 static part section_of(np_bytes key)
 {
-    static const char *const settings[] = {"normalizer", "pre_tokenizer", "decoder",
-                                           "post_processor"};
+    static const char *const settings[] = {"normalizer",     "pre_tokenizer", "decoder",
+                                           "post_processor", "truncation",    "padding"};
     const node name = {.kind = NP_JSON_STRING, .text = key};
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         if (np_json_is(&name, settings[i]))
@@ -258,7 +256,7 @@ typedef struct tables {
     uint8_t *block; /* the texts */
     np_bytes *pieces;
     int32_t *types;
-    uint8_t *flags;
+    uint16_t *flags;
     size_t n_tokens;
 } tables;
 
@@ -267,7 +265,7 @@ static void free_tables(reader *r, tables *t)
     np_free(r->ctx, NEAP_MEM_HOST, t->block, r->text_bytes);
     np_free(r->ctx, NEAP_MEM_HOST, t->pieces, t->n_tokens * sizeof *t->pieces);
     np_free(r->ctx, NEAP_MEM_HOST, t->types, t->n_tokens * sizeof *t->types);
-    np_free(r->ctx, NEAP_MEM_HOST, t->flags, t->n_tokens);
+    np_free(r->ctx, NEAP_MEM_HOST, t->flags, t->n_tokens * sizeof *t->flags);
     *t = (tables){0};
 }
 
@@ -283,29 +281,12 @@ static neap_status new_tables(reader *r, tables *t)
     t->block = np_alloc(r->ctx, NEAP_MEM_HOST, r->text_bytes);
     t->pieces = np_calloc(r->ctx, NEAP_MEM_HOST, n * sizeof *t->pieces);
     t->types = np_calloc(r->ctx, NEAP_MEM_HOST, n * sizeof *t->types);
-    t->flags = np_calloc(r->ctx, NEAP_MEM_HOST, n);
+    t->flags = np_calloc(r->ctx, NEAP_MEM_HOST, n * sizeof *t->flags);
     return t->block && t->pieces && t->types && t->flags ? NEAP_OK : NEAP_ENOMEM;
 }
 
-/* A late token is looked for in normalised text; one that does not stay the same would be another
- * text there. */
-static neap_status check_late(reader *r, const np_text_rules *rules, np_bytes text)
-{
-    neap_text normal = {0};
-    neap_status status = np_normalize(r->ctx, rules->form, text, &normal);
-    bool marked = rules->lead == NP_LEAD_ALWAYS ||
-                  (rules->characters && memchr(text.p, ' ', text.n) != NULL);
-    if (status == NEAP_OK &&
-        (marked || normal.length != text.n || memcmp(normal.data, text.p, text.n) != 0))
-        status = np_fail(r->ctx, NEAP_EUNSUPPORTED,
-                         "added token \"%.*s\": not in the normalizer's form", shown(text),
-                         (const char *)text.p);
-    neap_text_free(r->ctx, &normal);
-    return status;
-}
-
 /* An added token may stand in the vocabulary too, with the same id. */
-static neap_status fill_tables(reader *r, const np_text_rules *rules, tables *t)
+static neap_status fill_tables(reader *r, tables *t)
 {
     uint64_t used = 0;
     for (int added = 0; added < 2; added++) {
@@ -319,13 +300,11 @@ static neap_status fill_tables(reader *r, const np_text_rules *rules, tables *t)
                 return np_fail(r->ctx, NEAP_EFORMAT, "token id %d is \"%.*s\" and \"%.*s\"", e->id,
                                shown(*piece), (const char *)piece->p, shown(text),
                                (const char *)text.p);
-            if (e->flags & NP_TOKEN_LATE && check_late(r, rules, text) != NEAP_OK)
-                return neap_context_status(r->ctx);
             memcpy(t->block + used, text.p, text.n);
             *piece = (np_bytes){t->block + used, text.n};
             used += text.n;
             t->types[e->id] = e->type;
-            t->flags[e->id] = e->flags;
+            t->flags[e->id] = (uint16_t)(e->flags | (added && !same ? NP_TOKEN_OUTSIDE : 0));
         }
     }
     for (size_t id = 0; id < t->n_tokens; id++)
@@ -355,13 +334,6 @@ static neap_status check_model(reader *r, const node *model)
     if ((type && !np_json_is(type, "BPE")) || r->vocab_is_list)
         return np_fail(r->ctx, NEAP_EUNSUPPORTED, "model \"%.*s\": only BPE is supported",
                        type ? shown(type->text) : 1, type ? (const char *)type->text.p : "?");
-    static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
-    for (int i = 0; i < 2; i++) {
-        const node *affix = np_json_get(&r->tree, model, affixes[i]);
-        if (affix && affix->text.n)
-            return np_fail(r->ctx, NEAP_EUNSUPPORTED, "model: %s \"%.*s\" is not supported",
-                           affixes[i], shown(affix->text), (const char *)affix->text.p);
-    }
     const node *dropout = np_json_get(&r->tree, model, "dropout");
     for (uint64_t i = 0; dropout && i < dropout->text.n; i++)
         if (dropout->text.p[i] >= '1' && dropout->text.p[i] <= '9')
@@ -370,10 +342,16 @@ static neap_status check_model(reader *r, const node *model)
     return r->n_entries ? NEAP_OK : np_fail(r->ctx, NEAP_EFORMAT, "the vocabulary has no tokens");
 }
 
-static bool model_flag(const reader *r, const node *model, const char *key)
+/* It has to be one of the model's own. */
+static neap_status find_unknown(reader *r, const node *name, const tables *t, int64_t *out)
 {
-    const node *v = np_json_get(&r->tree, model, key);
-    return v && v->kind == NP_JSON_BOOL && v->truth;
+    *out = find_piece(t, name);
+    if (!name || name->kind != NP_JSON_STRING)
+        return NEAP_OK;
+    return *out >= 0 && !(t->flags[*out] & NP_TOKEN_OUTSIDE)
+               ? NEAP_OK
+               : np_fail(r->ctx, NEAP_EUNSUPPORTED, "model: unk_token \"%.*s\" is not in the vocabulary",
+                         shown(name->text), (const char *)name->text.p);
 }
 
 /* The token that tokenizer_config.json names: a string, or an object with its content. */
@@ -403,6 +381,9 @@ static void find_ends(const np_json_tree *config, const tables *t, np_vocab *v)
 
 static neap_status check_affixes(reader *r, const np_text_rules *rules, size_t n_tokens)
 {
+    if (rules->padding.set && (size_t)rules->padding.pad_id >= n_tokens)
+        return np_fail(r->ctx, NEAP_EFORMAT, "padding: token id %d, the vocabulary has %zu tokens",
+                       rules->padding.pad_id, n_tokens);
     for (int i = 0; i < rules->n_before + rules->n_after; i++) {
         int32_t id = i < rules->n_before ? rules->before[i] : rules->after[i - rules->n_before];
         if ((size_t)id >= n_tokens)
@@ -419,16 +400,12 @@ static neap_status begin(reader *r, const np_json_tree *config, np_text_rules *r
     const node *model = np_json_get(&r->tree, r->tree.nodes, "model");
     neap_status status = new_tables(r, t);
     if (status == NEAP_OK)
-        status = fill_tables(r, rules, t);
+        status = fill_tables(r, t);
     if (status == NEAP_OK)
         status = check_affixes(r, rules, t->n_tokens);
     if (status != NEAP_OK)
         return status;
     free_entries(r);
-    rules->ignore_merges = model_flag(r, model, "ignore_merges");
-    rules->byte_tokens = rules->characters && model_flag(r, model, "byte_fallback");
-    rules->fuse_unknown = model_flag(r, model, "fuse_unk");
-    rules->unk_of_any_type = true;
     np_vocab v = NP_VOCAB_INIT;
     v.model = (np_bytes){(const uint8_t *)"gpt2", 4};
     v.n_tokens = v.n_types = t->n_tokens;
@@ -437,17 +414,15 @@ static neap_status begin(reader *r, const np_json_tree *config, np_text_rules *r
     v.flags = t->flags;
     v.n_merges = r->n_merges;
     v.rules = rules;
-    v.unk = find_piece(t, np_json_get(&r->tree, model, "unk_token"));
+    status = find_unknown(r, np_json_get(&r->tree, model, "unk_token"), t, &v.unk);
+    if (status != NEAP_OK)
+        return status;
     find_ends(config, t, &v);
     status = np_tokenizer_begin(r->ctx, &v, &r->tokenizer);
     if (status != NEAP_OK)
         return status;
     np_tokenizer_own(r->tokenizer, t->block, r->text_bytes);
     t->block = NULL;
-    for (int b = 0; b < 256 && model_flag(r, model, "byte_fallback") && !rules->characters; b++)
-        if (r->tokenizer->byte_id[b] < 0)
-            return np_fail(r->ctx, NEAP_EUNSUPPORTED,
-                           "model: byte_fallback with ByteLevel is not supported");
     return NEAP_OK;
 }
 

@@ -61,33 +61,40 @@ static bool neutral(const np_key_row *row, const np_gguf_value *v)
            (number == row->a || number == row->b);
 }
 
-static neap_status check_key(const neap_model *m, const np_gguf_value *v)
+const np_key_row *np_known_row(const np_key_row *rows, size_t n, np_bytes key)
 {
-    const np_known *known = m->arch->known;
-    char prefix[40], text[NP_SHOWN_NAME + 16];
-    for (size_t i = 0; i < known->n_keys; i++) {
-        const np_key_row *row = known->keys + i;
-        if (!np_bytes_equal(v->key, row->name))
-            continue;
-        if (row->rule <= NP_KEY_HARMLESS || neutral(row, v))
-            return NEAP_OK;
-        value_text(v, text, sizeof text);
-        return np_fail(m->ctx, NEAP_EUNSUPPORTED, "%s: key '%s' is %s: %s, which Neap does not do",
-                       m->gguf->name, row->name, text, row->why);
-    }
-    snprintf(prefix, sizeof prefix, "%s.", m->arch->name);
-    if (!begins(v->key, prefix) && !begins(v->key, "adapter."))
+    for (size_t i = 0; i < n; i++)
+        if (np_bytes_equal(key, rows[i].name))
+            return rows + i;
+    return NULL;
+}
+
+neap_status np_known_check_key(const np_gguf *g, const np_key_row *row, const np_gguf_value *v)
+{
+    char text[NP_SHOWN_NAME + 16];
+    if (!row)
+        return np_fail(g->ctx, NEAP_EUNSUPPORTED,
+                       "%s: key '%s' is not known to Neap and may change what the model says",
+                       g->name, np_show(v->key).text);
+    if (row->rule <= NP_KEY_HARMLESS || neutral(row, v))
         return NEAP_OK;
-    return np_fail(m->ctx, NEAP_EUNSUPPORTED,
-                   "%s: key '%s' is not known to Neap and may change what the model says",
-                   m->gguf->name, np_show(v->key).text);
+    value_text(v, text, sizeof text);
+    return np_fail(g->ctx, NEAP_EUNSUPPORTED, "%s: key '%s' is %s: %s, which Neap does not do",
+                   g->name, row->name, text, row->why);
 }
 
 neap_status np_model_check_keys(const neap_model *m)
 {
+    const np_known *known = m->arch->known;
     neap_status status = NEAP_OK;
-    for (uint32_t i = 0; status == NEAP_OK && i < m->gguf->n_values; i++)
-        status = check_key(m, m->gguf->values + i);
+    char prefix[40];
+    snprintf(prefix, sizeof prefix, "%s.", m->arch->name);
+    for (uint32_t i = 0; status == NEAP_OK && i < m->gguf->n_values; i++) {
+        const np_gguf_value *v = m->gguf->values + i;
+        const np_key_row *row = np_known_row(known->keys, known->n_keys, v->key);
+        if (row || begins(v->key, prefix) || begins(v->key, "adapter."))
+            status = np_known_check_key(m->gguf, row, v);
+    }
     return status;
 }
 

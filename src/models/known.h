@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 
+#include "formats/gguf.h"
 #include "neap/base.h"
 
 struct neap_model;
@@ -34,6 +35,10 @@ typedef struct np_known {
     size_t n_tensors;
 } np_known;
 
+/* The row of a key, or NULL. */
+const np_key_row *np_known_row(const np_key_row *rows, size_t n, np_bytes key);
+/* NEAP_EUNSUPPORTED: the row, or that there is none, does not let the key pass. */
+neap_status np_known_check_key(const np_gguf *g, const np_key_row *row, const np_gguf_value *v);
 /* NEAP_EUNSUPPORTED: a part of a split file, or anything but a model. Before all else is looked at.
  */
 neap_status np_model_check_kind(const struct neap_model *m);

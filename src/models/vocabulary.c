@@ -5,6 +5,7 @@
 
 #include "base/shown.h"
 #include "formats/tokenizer_json.h"
+#include "models/known.h"
 #include "models/model.h"
 #include "text/tokenizer.h"
 
@@ -12,8 +13,33 @@
 typedef struct tables {
     np_bytes *pieces, *merges;
     int32_t *types;
-    uint64_t n_pieces, n_merges, n_types;
+    float *scores;
+    uint64_t n_pieces, n_merges, n_types, n_scores;
 } tables;
+
+#define APPLIED  NP_KEY_APPLIED
+#define HARMLESS NP_KEY_HARMLESS
+#define REFUSED  NP_KEY_REFUSED
+static const np_key_row keys[] = {
+#define NP_KEY(name, rule, a, b, why) {name, rule, a, b, why},
+#include "models/vocabulary_names.def"
+#undef NP_KEY
+};
+
+/* Further templates have keys of their own, by their names. */
+static neap_status check_keys(const np_gguf *g)
+{
+    static const char prefix[] = "tokenizer.", named[] = "tokenizer.chat_template.";
+    neap_status status = NEAP_OK;
+    for (uint32_t i = 0; status == NEAP_OK && i < g->n_values; i++) {
+        const np_gguf_value *v = g->values + i;
+        if (v->key.n >= sizeof prefix - 1 && memcmp(v->key.p, prefix, sizeof prefix - 1) == 0 &&
+            (v->key.n < sizeof named - 1 || memcmp(v->key.p, named, sizeof named - 1) != 0))
+            status = np_known_check_key(
+                g, np_known_row(keys, sizeof keys / sizeof *keys, v->key), v);
+    }
+    return status;
+}
 
 static neap_status read_strings(const np_gguf *g, const char *key, np_gguf_need need, np_bytes **out,
                                 uint64_t *count)
@@ -48,6 +74,25 @@ static neap_status read_types(const np_gguf *g, tables *t)
     return NEAP_OK;
 }
 
+/* Floats, or integers. */
+static neap_status read_scores(const np_gguf *g, tables *t)
+{
+    static const char key[] = "tokenizer.ggml.scores";
+    const np_gguf_value *a = np_gguf_find(g, key);
+    bool integers = a && a->is_array && a->type == NP_GGUF_I32;
+    neap_status status =
+        np_gguf_array(g, key, integers ? NP_GGUF_I32 : NP_GGUF_F32, NP_GGUF_OPTIONAL, &a);
+    if (status != NEAP_OK || !a)
+        return status;
+    t->scores = np_alloc(g->ctx, NEAP_MEM_HOST, a->count * sizeof *t->scores);
+    if (!t->scores)
+        return NEAP_ENOMEM;
+    t->n_scores = a->count;
+    for (uint64_t i = 0; i < a->count; i++)
+        t->scores[i] = integers ? (float)np_gguf_element_i64(a, i) : np_gguf_element_f32(a, i);
+    return NEAP_OK;
+}
+
 static neap_status read_id(const np_gguf *g, const char *key, int64_t *out)
 {
     uint32_t v = UINT32_MAX;
@@ -67,6 +112,19 @@ static neap_status read_flag(const np_gguf *g, const char *key, int *out)
     return status;
 }
 
+/* Those of sentencepiece, where the file does not say: converters leave them out. */
+static void default_ids(const np_gguf *g, np_vocab *v)
+{
+    if (v->model.n != 5 || memcmp(v->model.p, "llama", 5) != 0)
+        return;
+    if (!np_gguf_find(g, "tokenizer.ggml.bos_token_id") && v->n_tokens > 1)
+        v->bos = 1;
+    if (!np_gguf_find(g, "tokenizer.ggml.eos_token_id") && v->n_tokens > 2)
+        v->eos = 2;
+    if (!np_gguf_find(g, "tokenizer.ggml.unknown_token_id"))
+        v->unk = 0;
+}
+
 static neap_status make(const np_gguf *g, tables *t, neap_tokenizer **out)
 {
     np_vocab v = NP_VOCAB_INIT;
@@ -76,21 +134,38 @@ static neap_status make(const np_gguf *g, tables *t, neap_tokenizer **out)
     v.n_types = t->n_types;
     v.merges = t->merges;
     v.n_merges = t->n_merges;
+    v.scores = t->scores;
+    v.n_scores = t->n_scores;
     neap_status s = np_gguf_string(g, "tokenizer.ggml.model", NP_GGUF_REQUIRED, &v.model);
     if (s == NEAP_OK)
         s = np_gguf_string(g, "tokenizer.ggml.pre", NP_GGUF_OPTIONAL, &v.pre);
+    const struct {
+        const char *key;
+        int64_t *out;
+    } ids[] = {
+        {"tokenizer.ggml.bos_token_id",     &v.bos    },
+        {"tokenizer.ggml.eos_token_id",     &v.eos    },
+        {"tokenizer.ggml.eot_token_id",     &v.eot    },
+        {"tokenizer.ggml.eom_token_id",     &v.eom    },
+        {"tokenizer.ggml.unknown_token_id", &v.unk    },
+        {"tokenizer.ggml.fim_pad_token_id", &v.fim_pad},
+        {"tokenizer.ggml.fim_rep_token_id", &v.fim_rep},
+        {"tokenizer.ggml.fim_sep_token_id", &v.fim_sep}
+    };
+    const struct {
+        const char *key;
+        int *out;
+    } flags[] = {
+        {"tokenizer.ggml.add_bos_token",    &v.add_bos  },
+        {"tokenizer.ggml.add_eos_token",    &v.add_eos  },
+        {"tokenizer.ggml.add_space_prefix", &v.add_space}
+    };
+    for (size_t i = 0; i < sizeof ids / sizeof *ids && s == NEAP_OK; i++)
+        s = read_id(g, ids[i].key, ids[i].out);
+    for (size_t i = 0; i < sizeof flags / sizeof *flags && s == NEAP_OK; i++)
+        s = read_flag(g, flags[i].key, flags[i].out);
     if (s == NEAP_OK)
-        s = read_id(g, "tokenizer.ggml.bos_token_id", &v.bos);
-    if (s == NEAP_OK)
-        s = read_id(g, "tokenizer.ggml.eos_token_id", &v.eos);
-    if (s == NEAP_OK)
-        s = read_id(g, "tokenizer.ggml.eot_token_id", &v.eot);
-    if (s == NEAP_OK)
-        s = read_id(g, "tokenizer.ggml.unknown_token_id", &v.unk);
-    if (s == NEAP_OK)
-        s = read_flag(g, "tokenizer.ggml.add_bos_token", &v.add_bos);
-    if (s == NEAP_OK)
-        s = read_flag(g, "tokenizer.ggml.add_eos_token", &v.add_eos);
+        default_ids(g, &v);
     return s == NEAP_OK ? np_tokenizer_new(g->ctx, &v, out) : s;
 }
 
@@ -118,12 +193,16 @@ static neap_status read_templates(const np_gguf *g, neap_tokenizer *t)
 static neap_status read_gguf(const np_gguf *g, neap_tokenizer **out)
 {
     tables t = {0};
-    neap_status s =
-        read_strings(g, "tokenizer.ggml.tokens", NP_GGUF_REQUIRED, &t.pieces, &t.n_pieces);
+    neap_status s = check_keys(g);
+    if (s != NEAP_OK)
+        return s;
+    s = read_strings(g, "tokenizer.ggml.tokens", NP_GGUF_REQUIRED, &t.pieces, &t.n_pieces);
     if (s == NEAP_OK)
         s = read_strings(g, "tokenizer.ggml.merges", NP_GGUF_OPTIONAL, &t.merges, &t.n_merges);
     if (s == NEAP_OK)
         s = read_types(g, &t);
+    if (s == NEAP_OK)
+        s = read_scores(g, &t);
     if (s == NEAP_OK)
         s = make(g, &t, out);
     if (s == NEAP_OK && (s = read_templates(g, *out)) != NEAP_OK) {
@@ -133,6 +212,7 @@ static neap_status read_gguf(const np_gguf *g, neap_tokenizer **out)
     np_free(g->ctx, NEAP_MEM_HOST, t.pieces, t.n_pieces * sizeof *t.pieces);
     np_free(g->ctx, NEAP_MEM_HOST, t.merges, t.n_merges * sizeof *t.merges);
     np_free(g->ctx, NEAP_MEM_HOST, t.types, t.n_types * sizeof *t.types);
+    np_free(g->ctx, NEAP_MEM_HOST, t.scores, t.n_scores * sizeof *t.scores);
     if (s != NEAP_OK)
         np_fail_prefix(g->ctx, "%s", g->name);
     return s;

@@ -3,6 +3,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/interrupt.h"
+#include "base/progress.h"
 #include "cpu/kernels.h"
 #include "models/model.h"
 
@@ -148,6 +150,46 @@ void np_model_set_packed(neap_model *m, bool packed, bool all)
             m->weights[i]->packed = packed && packed_bytes(m, m->weights[i]) > 0;
 }
 
+/* The file's pages at once cost less than one by one; a request to stop need not wait for all of them. */
+static void read_pages(const neap_model *m)
+{
+#ifdef MADV_POPULATE_READ
+    const uint64_t most = 8 << 20;
+    for (uint64_t at = 0, n; at < m->map.bytes && !np_stop(); at += n) {
+        n = m->map.bytes - at < most ? m->map.bytes - at : most;
+        madvise((void *)((uintptr_t)m->map.data + at), n, MADV_POPULATE_READ);
+    }
+#else
+    (void)m;
+#endif
+}
+
+static neap_status pack_all(neap_model *m, np_progress *progress)
+{
+    uint8_t *to = m->pack;
+    neap_status status = np_check(m->ctx);
+    for (uint32_t i = 0; status == NEAP_OK && i < m->gguf->n_tensors; i++) {
+        neap_array *w = m->weights[i];
+        uint64_t bytes = packed_bytes(m, w);
+        if (!bytes)
+            continue;
+        m->ctx->kernels->quant->qmm_pack(to, w->buffer->data, (neap_dtype)w->dtype, w->shape[0],
+                                  w->shape[1], m->ctx->pool);
+        w->buffer->data = to;
+        to += room(bytes);
+        np_progress_at(progress, (uint64_t)(to - (uint8_t *)m->pack));
+        status = np_check(m->ctx);
+    }
+    return status;
+}
+
+static void point_into_file(neap_model *m)
+{
+    for (uint32_t i = 0; i < m->gguf->n_tensors; i++)
+        if (m->weights[i])
+            m->weights[i]->buffer->data = (void *)(uintptr_t)m->gguf->tensors[i].data;
+}
+
 /* One block for all of them: neighbours share large pages. The arrays' buffers, which pointed into
  * the file, point into the block; the file's pages are not needed any more. */
 neap_status np_model_load(neap_model *m)
@@ -160,19 +202,18 @@ neap_status np_model_load(neap_model *m)
     m->pack = np_alloc_pages(m->ctx, NEAP_MEM_WEIGHTS, m->pack_bytes);
     if (!m->pack)
         return NEAP_ENOMEM;
-    uint8_t *to = m->pack;
-#ifdef MADV_POPULATE_READ
-    madvise((void *)(uintptr_t)m->map.data, m->map.bytes, MADV_POPULATE_READ);
-#endif
-    for (uint32_t i = 0; i < m->gguf->n_tensors; i++) {
-        neap_array *w = m->weights[i];
-        uint64_t bytes = packed_bytes(m, w);
-        if (!bytes)
-            continue;
-        m->ctx->kernels->quant->qmm_pack(to, w->buffer->data, (neap_dtype)w->dtype, w->shape[0],
-                                  w->shape[1], m->ctx->pool);
-        w->buffer->data = to;
-        to += room(bytes);
+    np_progress progress;
+    np_progress_begin(&progress, m->ctx, "load", m->pack_bytes, false);
+    const neap_context *before = np_work_begin(m->ctx);
+    read_pages(m);
+    const neap_status status = pack_all(m, &progress);
+    np_work_end(before);
+    np_progress_end(&progress, status);
+    if (status != NEAP_OK) { /* as it was */
+        point_into_file(m);
+        np_free_pages(m->ctx, NEAP_MEM_WEIGHTS, m->pack, m->pack_bytes);
+        m->pack = NULL;
+        return status;
     }
     madvise((void *)(uintptr_t)m->map.data, m->map.bytes, MADV_DONTNEED);
     m->loaded = true;

@@ -106,8 +106,8 @@ static void along_lane(void *arg, int lane, int lanes)
     shape[job->split] = end - begin;
     for (int i = 0; i < 3; i++)
         offset[i] = begin * strides[i][job->split];
-    for (int64_t rows = np_size(last, shape); rows > 0; rows--) {
-        for (int64_t j = 0; j < shape[last]; j += TILE) {
+    for (int64_t rows = np_size(last, shape); rows > 0 && !np_stop_at(rows); rows--) {
+        for (int64_t j = 0; j < shape[last] && !np_stop_in_row(j); j += TILE) {
             int64_t n = shape[last] - j < TILE ? shape[last] - j : TILE;
             int64_t right =
                 load_tile(job, offset[1] + j * strides[1][last], strides[1][last], n, at);

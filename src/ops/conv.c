@@ -167,7 +167,7 @@ static void run_groups(const np_call *c, const np_conv_sides *s, np_gemm_args g,
         kernels->depthwise(&g, c->scratch, c->pool);
         return;
     }
-    for (int64_t group = 0; group < attr->groups; group++) {
+    for (int64_t group = 0; group < attr->groups && !np_stop(); group++) {
         g.a = a + group * s->w[4] * s->x_step[4] * np_element_bytes(g.a_dtype);
         g.b = b + group * g.n * g.b_col * np_element_bytes(g.b_dtype);
         g.c = to + group * g.n * np_element_bytes(g.c_dtype);

@@ -191,7 +191,7 @@ static void dequantize_lane(void *arg, int lane, int lanes)
     const int64_t each = out->rank >= 2 ? out->shape[out->rank - 2] : 1; /* rows of a matrix */
     int64_t begin, end;
     np_share(job->rows, 1, lane, lanes, &begin, &end);
-    for (; begin < end; begin++) {
+    for (; begin < end && !np_stop_at(begin); begin++) {
         np_decoded w = np_encoded_matrix(&attr->w, job->c->in, begin / each);
         uint8_t *to = out->data + np_leading_offset(out, out->rank - 1, begin) * size;
         job->c->ctx->kernels->decoded->row(to, (neap_dtype)out->dtype, &w, begin % each,
@@ -256,7 +256,7 @@ static void decoded_rows_lane(void *arg, int lane, int lanes)
     np_decoded w = np_encoded_matrix(&attr->w, job->c->in, 0);
     int64_t begin, end;
     np_share(job->rows, 1, lane, lanes, &begin, &end);
-    for (; begin < end; begin++) {
+    for (; begin < end && !np_stop_at(begin); begin++) {
         uint8_t *to = out->data + np_leading_offset(out, indices->rank, begin) * size;
         int64_t row = np_load_index(indices, np_leading_offset(indices, indices->rank, begin));
         job->c->ctx->kernels->decoded->row(to, (neap_dtype)out->dtype, &w, row, job->columns);

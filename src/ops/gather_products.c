@@ -183,7 +183,7 @@ static neap_status gather_matmul_run(const np_call *c)
     if (!attr->matrix)
         gather_rows(c, lhs, rhs, pairs);
     else
-        for (int64_t p = 0; p < pairs; p++)
+        for (int64_t p = 0; p < pairs && !np_stop(); p++)
             gather_matrix(c, lhs[p], rhs[p], p);
     return NEAP_OK;
 }

@@ -88,7 +88,7 @@ static void gather_lane(void *arg, int lane, int lanes)
         return;
     memcpy(strides, job->strides, sizeof strides);
     np_index_seek(job->lead, job->shape, begin, index, n, at, strides);
-    for (; begin < end; begin++) {
+    for (; begin < end && !np_stop_at(begin); begin++) {
         int64_t offset = block_offset(c, at, &bad);
         if (bad >= 0) {
             long long seen = atomic_load(&job->bad);
@@ -228,7 +228,7 @@ static neap_status index_copy_run(const np_call *c)
     memcpy(shape, out->shape, sizeof shape);
     shape[a] = 1;
     copy = np_copy_make(size, out->rank, shape, out->strides, update->strides);
-    for (int64_t i = 0; i < indices->shape[0]; i++) {
+    for (int64_t i = 0; i < indices->shape[0] && !np_stop_at(i); i++) {
         int64_t row = np_load_index(indices, i * indices->strides[0]);
         row += row < 0 ? extent : 0;
         np_copy_all(&copy, c->pool, out->data + row * out->strides[a] * size,

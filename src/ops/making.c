@@ -31,7 +31,7 @@ static neap_status arange_run(const np_call *c)
     bool floats = np_is_float(attr->dtype);
     neap_dtype from = floats ? NEAP_F32 : NEAP_I64;
     int64_t count = c->out->shape[0], first = np_part_first(c, 0);
-    for (int64_t i = 0; i < count; i += ARANGE_TILE) {
+    for (int64_t i = 0; i < count && !np_stop_in_row(i); i += ARANGE_TILE) {
         int64_t n = count - i < ARANGE_TILE ? count - i : ARANGE_TILE, one = 1;
         for (int64_t j = 0; j < n; j++) {
             double v = attr->start + (double)(first + i + j) * attr->step;

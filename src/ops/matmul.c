@@ -121,7 +121,7 @@ static neap_status matmul_run(const np_call *c)
     for (int i = 0; i < 4; i++)
         memcpy(strides[i], operand[i]->strides, sizeof strides[i]);
     int64_t products = np_size(lead, c->out->shape);
-    for (int64_t p = 0; p < products; p++) {
+    for (int64_t p = 0; p < products && !np_stop_at(p); p++) {
         g.a = c->in[0]->data + at[0] * np_element_bytes(c->in[0]->dtype);
         g.b = c->in[1]->data + at[1] * np_element_bytes(c->in[1]->dtype);
         g.c = c->out->data + at[2] * np_element_bytes(c->out->dtype);

@@ -32,7 +32,7 @@ static void compress_lane(void *arg, int lane, int lanes)
     uint8_t *out = job->c->out->data;
     int64_t begin, end;
     np_share(job->n, 64, lane, lanes, &begin, &end);
-    for (int64_t i = begin; i < end; i++) {
+    for (int64_t i = begin; i < end && !np_stop_at(i); i++) {
         int high = 0, low = 0;
         for (int b = 0; b < TQ_LEVELS - 1; b++) {
             high += x[2 * i] > bound[b];
@@ -52,7 +52,7 @@ static void expand_lane(void *arg, int lane, int lanes)
     const int64_t each = job->c->in[0]->shape[job->c->in[0]->rank - 1]; /* codes of a vector */
     int64_t begin, end;
     np_share(job->n, each, lane, lanes, &begin, &end);
-    for (int64_t i = begin; i < end; i++) {
+    for (int64_t i = begin; i < end && !np_stop_at(i); i++) {
         const float norm = norms[i / each];
         out[2 * i] = levels[codes[i] >> 4] * norm;
         out[2 * i + 1] = levels[codes[i] & 15] * norm;

@@ -45,7 +45,7 @@ static inline uint32_t float_key(uint32_t v, int bits, uint32_t infinity)
 #define KEYS(name, type, key)                                                        \
     static void keys_##name(const void *x, int64_t step, int64_t n, uint64_t *words) \
     {                                                                                \
-        for (int64_t i = 0; i < n; i++) {                                            \
+        NP_EACH_UNTIL_STOP(i, n) {                                                   \
             type v = ((const type *)x)[i * step];                                    \
             words[i] = (uint64_t)(uint32_t)(key) << 32 | (uint64_t)i;                \
         }                                                                            \
@@ -94,7 +94,7 @@ typedef struct np_order_job {
 } np_order_job;
 
 #define PUT(type, element)                                                     \
-    for (int64_t i = 0; i < job->n; i++) {                                     \
+    NP_EACH_UNTIL_STOP(i, job->n) {                                            \
         int64_t at = (int64_t)(wide ? pairs[i].place : words[i] & UINT32_MAX); \
         ((type *)(void *)out)[i * job->step[0]] = (element);                   \
     }
@@ -132,13 +132,14 @@ static void sort_row(const np_order_job *job, uint8_t *out, const uint8_t *x, vo
         sort_words(words, words + n, n);
     } else {
         np_wide_pair *pairs = scratch;
-        for (int64_t i = 0; i < n; i++) {
+        NP_EACH_UNTIL_STOP(i, n) {
             uint64_t v = ((const uint64_t *)(const void *)x)[i * job->step[1]];
             pairs[i] = (np_wide_pair){v ^ (uint64_t)1 << 63, (uint64_t)i};
         }
         sort_pairs(pairs, pairs + n, n);
     }
-    put_row(job, out, x, scratch);
+    if (!np_stop()) /* places that the sort did not settle may be none */
+        put_row(job, out, x, scratch);
 }
 
 static void order_lane(void *arg, int lane, int lanes)
@@ -157,7 +158,7 @@ static void order_lane(void *arg, int lane, int lanes)
     uint8_t *scratch = (uint8_t *)c->scratch + (size_t)place * row_bytes(c->in[0], axis);
     memcpy(strides, job->strides, sizeof strides);
     np_index_seek(job->rank, job->shape, begin, index, 2, at, strides);
-    for (; begin < end; begin++) {
+    for (; begin < end && !np_stop_at(begin); begin++) {
         sort_row(job, c->out->data + at[0] * out_size, c->in[0]->data + at[1] * x_size, scratch);
         np_index_next(job->rank, job->shape, index, 2, at, strides);
     }

@@ -70,7 +70,7 @@ static void bits_lane(void *arg, int lane, int lanes)
     const np_bits_job *job = arg;
     int64_t begin, end, words = job->bytes / 4 + (job->bytes % 4 > 0), first = (words + 1) / 2;
     np_share(first, 16, lane, lanes, &begin, &end);
-    for (; begin < end; begin++) {
+    for (; begin < end && !np_stop_at(begin); begin++) {
         uint32_t out[2];
         bool alone = first + begin >= words;
         np_threefry(job->key, (uint32_t)begin, alone ? 0 : (uint32_t)(first + begin), out);
@@ -152,7 +152,7 @@ static void uniform_lane(void *arg, int lane, int lanes)
     const np_uniform_job *job = arg;
     int64_t begin, end;
     np_share(job->n, 64, lane, lanes, &begin, &end);
-    for (; begin < end; begin++) {
+    for (; begin < end && !np_stop_at(begin); begin++) {
         float u = np_random_uniform(np_random_word(job->key, (uint64_t)begin, (uint64_t)job->n));
         job->out[begin] = job->range * u + job->low;
     }
@@ -255,7 +255,7 @@ static void categorical_lane(void *arg, int lane, int lanes)
         return;
     memcpy(strides[0], logits->strides, sizeof strides[0]);
     np_index_seek(logits->rank - 1, logits->shape, begin, index, 1, at, strides);
-    for (; begin < end; begin++) {
+    for (; begin < end && !np_stop(); begin++) {
         ((int32_t *)(void *)job->c->out->data)[begin] =
             draw(job, begin, (const float *)(const void *)logits->data + at[0]);
         np_index_next(logits->rank - 1, logits->shape, index, 1, at, strides);

@@ -33,7 +33,7 @@ typedef void (*np_scan_fn)(const np_scan_args *a);
         type sums[COLUMNS];                                          \
         for (int64_t j = 0; j < s->columns; j++)                     \
             sums[j] = (first);                                       \
-        for (int64_t i = 0; i < s->n; i++) {                         \
+        for (int64_t i = 0; i < s->n && !np_stop_in_row(i << 8); i++) { \
             const type *x = (const type *)s->x + i * s->x_step;      \
             type *out = (type *)s->out + i * s->out_step;            \
             for (int64_t j = 0; j < s->columns; j++) {               \
@@ -90,7 +90,7 @@ static void scan_lane(void *arg, int lane, int lanes)
         return;
     memcpy(strides, job->strides, sizeof strides);
     np_index_seek(job->rank, job->shape, begin / job->tiles, index, 2, at, strides);
-    for (; begin < end; begin++) {
+    for (; begin < end && !np_stop(); begin++) {
         int64_t first = begin % job->tiles * COLUMNS, left = job->args.columns - first;
         a.columns = left < COLUMNS ? left : COLUMNS;
         a.out = (uint8_t *)job->args.out + (at[0] + first * a.out_column) * job->size;

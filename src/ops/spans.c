@@ -77,7 +77,7 @@ static void walk_groups(const np_walk *w, int64_t u, int64_t end, np_tiles *tile
 {
     void *at[NP_MAX_OPERANDS];
     int step[NP_MAX_OPERANDS];
-    for (; u < end; u++) {
+    for (; u < end && !np_stop_at(u); u++) {
         int64_t first = u * w->chunk;
         int64_t rows = first + w->chunk < w->n_rows ? w->chunk : w->n_rows - first;
         for (int i = 0; i < w->n; i++) {
@@ -126,7 +126,7 @@ static void walk_rows(const np_walk *w, int64_t u, int64_t end, np_tiles *tiles)
     memcpy(strides, w->strides, sizeof strides);
     int64_t chunks = (w->row + w->chunk - 1) / w->chunk;
     np_index_seek(w->rank - 1, w->shape, u / chunks, index, w->n, offset, strides);
-    for (int64_t c = u % chunks; u < end; u++) {
+    for (int64_t c = u % chunks; u < end && !np_stop_at(u); u++) {
         int64_t begin = c * w->chunk;
         int64_t n = begin + w->chunk < w->row ? w->chunk : w->row - begin;
         walk_chunk(w, offset, begin, n, tiles);

@@ -248,7 +248,7 @@ static void key_cache_lane(void *arg, int lane, int lanes)
     const np_key_cache_job *job = arg;
     int64_t begin, end, per_head = job->rows->shape[1];
     np_share(job->count, NP_KEY_GROUP, lane, lanes, &begin, &end);
-    for (int64_t count; begin < end; begin += count) {
+    for (int64_t count; begin < end && !np_stop(); begin += count) {
         int64_t row = begin % per_head, in_group = (job->position + row) % NP_KEY_GROUP;
         count = NP_KEY_GROUP - in_group;
         count = count < per_head - row ? count : per_head - row;

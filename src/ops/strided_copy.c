@@ -7,7 +7,7 @@
 
 #include "ops/support.h"
 
-enum { BLOCK = 32, PARALLEL_BYTES = 128 * 1024, GRAIN = 64, FILL_BYTES = 4096 };
+enum { BLOCK = 32, PARALLEL_BYTES = 128 * 1024, GRAIN = 64, FILL_BYTES = 4096, LONG = 1 << 19 };
 
 static int64_t magnitude(int64_t v)
 {
@@ -102,12 +102,20 @@ static void copy_row(int64_t size, uint8_t *to, int64_t to_step, const uint8_t *
     }
 }
 
+/* The same in pieces, between which the rest may prove unwanted. */
+static void copy_long_row(int64_t size, uint8_t *to, int64_t to_step, const uint8_t *from,
+                          int64_t from_step, int64_t n)
+{
+    for (int64_t i = 0; i < n && !np_stop_in_row(i); i += LONG)
+        copy_row(size, to + i * to_step, to_step, from + i * from_step, from_step, n - i < LONG ? n - i : LONG);
+}
+
 /* shape[r] x shape[r + 1] elements in blocks of 32 x 32. */
 static void copy_plane(const np_copy *c, uint8_t *to, const uint8_t *from)
 {
     int r = c->rank - 2;
     int64_t rows = c->shape[r], n = c->shape[r + 1];
-    for (int64_t j = 0; j < rows; j += BLOCK) {
+    for (int64_t j = 0; j < rows && !np_stop(); j += BLOCK) {
         int64_t j_end = j + BLOCK < rows ? j + BLOCK : rows;
         for (int64_t i = 0; i < n; i += BLOCK) {
             int64_t width = i + BLOCK < n ? BLOCK : n - i;
@@ -127,13 +135,13 @@ void np_copy_one(const np_copy *c, void *to, const void *from)
     int64_t strides[2][NEAP_MAX_RANK];
     memcpy(strides[0], c->to, sizeof strides[0]);
     memcpy(strides[1], c->from, sizeof strides[1]);
-    for (int64_t u = 0; u < count; u++) {
+    for (int64_t u = 0; u < count && !np_stop_at(u + 1); u++) {
         uint8_t *t = (uint8_t *)to + offset[0];
         const uint8_t *f = (const uint8_t *)from + offset[1];
         if (c->planes)
             copy_plane(c, t, f);
         else
-            copy_row(c->size, t, c->to[last], f, c->from[last], c->shape[last]);
+            copy_long_row(c->size, t, c->to[last], f, c->from[last], c->shape[last]);
         np_index_next(outer, c->shape, index, 2, offset, strides);
     }
 }

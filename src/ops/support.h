@@ -6,6 +6,7 @@
 #define NP_SUPPORT_H
 
 #include "array/array.h"
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernels.h"
 #include "ops/op_table.h"

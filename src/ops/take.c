@@ -58,7 +58,7 @@ static void take_lane(void *arg, int lane, int lanes)
         return;
     memcpy(strides, job->strides, sizeof strides);
     np_index_seek(indices->rank, job->shape, begin, index, 2, at, strides);
-    for (; begin < end; begin++) {
+    for (; begin < end && !np_stop_at(begin); begin++) {
         int64_t row = np_load_index(indices, at[0]);
         row += row < 0 ? n : 0;
         uint8_t *to = out->data + at[1] * size;

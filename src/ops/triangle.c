@@ -26,7 +26,7 @@ static neap_status run_triangle(const np_call *c, bool upper)
     if (copy.empty)
         return NEAP_OK;
     memcpy(strides[0], out->strides, sizeof strides[0]);
-    for (; count > 0; count--) {
+    for (; count > 0 && !np_stop_at(count); count--) {
         int64_t edge = np_part_first(c, out->rank - 2) + index[out->rank - 2] + k + !upper -
                        np_part_first(c, out->rank - 1);
         edge = edge < 0 ? 0 : edge > columns ? columns : edge;

@@ -31,6 +31,7 @@ typedef struct candidate {
 
 typedef struct chooser {
     np_builder *b;
+    np_progress *progress;
     np_fuser f;
     neap_plan_options options;
     uint64_t budget, outputs; /* budget UINT64_MAX: none */
@@ -223,6 +224,7 @@ static bool bar_groups(np_fuser *f, const np_fusion *fusion, uint64_t limit, boo
 /* A fusion whose steps the builder holds, as it is and in an order in which less is alive. */
 static bool offer(chooser *c, np_fusion *fusion, uint64_t arena, const char *text)
 {
+    np_progress_at(c->progress, c->n + 1);
     const bool order = !(c->options.without & NEAP_PLAN_NO_ORDER) && fusion->n_groups > 2;
     np_fusion other;
     bool changed = false;
@@ -250,6 +252,8 @@ bool np_fuse_way(np_fuser *f, const np_way *way, uint64_t limit, np_fusion *out,
 {
     bool barred = true;
     for (*rounds = 0; barred; ++*rounds) {
+        if (np_check(f->b->ctx) != NEAP_OK)
+            return false;
         np_fuser_reset(f, way->rows > 0, way->large, way->windows);
         if (way->fused)
             np_fuse(f, way->sideways, way->repeats);
@@ -537,14 +541,17 @@ neap_status np_plan_build(np_graph *g, bool object, uint64_t wish, neap_plan **o
     chooser *c = np_workspace_take(g->ctx, sizeof *c);
     if (!c)
         return NEAP_ENOMEM;
+    np_progress progress;
+    np_progress_begin(&progress, g->ctx, "plan", 0, true);
     c->b = &b;
+    c->progress = &progress;
     c->options = np_plan_options_of(g->ctx);
     if (!c->options.budget && wish) {
         c->options.budget = wish;
         c->options.without |= NEAP_PLAN_BEST_EFFORT;
     }
     c->budget = c->options.budget ? c->options.budget : UINT64_MAX;
-    bool ok = np_graph_simplify(g, &merged) == NEAP_OK && np_builder_start(&b) && choose(c) &&
+    bool ok = np_check(g->ctx) == NEAP_OK && np_graph_simplify(g, &merged) == NEAP_OK && np_builder_start(&b) && choose(c) &&
               !refused(c);
     np_again_graph again = {0};
     if (ok && c->best_again.n)
@@ -565,6 +572,7 @@ neap_status np_plan_build(np_graph *g, bool object, uint64_t wish, neap_plan **o
     np_again_graph_free(&again);
     np_workspace_free(g->ctx, c->all, c->all_capacity * sizeof *c->all);
     np_workspace_free(g->ctx, c, sizeof *c);
+    np_progress_end(&progress, p ? NEAP_OK : NEAP_EINVAL);
     if (!p)
         return g->ctx->status != NEAP_OK ? g->ctx->status : NEAP_ENOMEM;
     p->info.plan_seconds = np_seconds() - t0;

@@ -266,16 +266,18 @@ neap_status np_order_find(neap_context *ctx, const np_order_graph *g, np_order_r
     out->found = "program";
     out->exact = w.best_peak == w.bound;
     const uint64_t enough = w.bound > g->enough ? w.bound : g->enough;
-    for (int i = 0; i < np_order_n_candidates && w.best_peak > enough; i++) {
+    for (int i = 0; i < np_order_n_candidates && w.best_peak > enough && np_check(ctx) == NEAP_OK; i++) {
         np_order_candidates[i].find(&w);
         keep_if_better(&w, out, np_order_candidates[i].name);
     }
-    if (w.best_peak > enough && np_order_search(&w, &out->exact))
+    if (w.best_peak > enough && !np_interrupted(ctx) && np_order_search(&w, &out->exact))
         out->found = "window";
     out->exact = out->exact || w.best_peak == w.bound;
     if (g->n_nodes)
         memcpy(out->order, w.best, g->n_nodes * sizeof *out->order);
     out->peak = w.best_peak;
     np_ordering_free(&w);
+    if (np_check(ctx) != NEAP_OK)
+        return NEAP_ECANCELLED;
     return before == NEAP_OK ? ctx->status : NEAP_OK; /* a search may have got no memory */
 }

@@ -656,6 +656,8 @@ static void search_large(search *s, uint64_t enough)
             const uint32_t i = (start + k) % N_WINDOWS, n = windows[i].n;
             uint32_t before = n * windows[i].before / 8, first = at > before ? at - before : 0;
             first = first + n > nodes ? nodes - n : first;
+            if (np_check(s->w->ctx) != NEAP_OK)
+                return;
             s->effort += n; /* so that it ends whatever is found */
             if (!try_window(s, first, n, s->high[at], &lower))
                 return;
@@ -673,6 +675,8 @@ static void search_small(search *s, bool *exact)
     } stages[] = {{MOST_NODES, WIDTH}, {64, 256}, {32, 2048}, {22, 16384}};
     for (size_t i = 0; i < sizeof stages / sizeof stages[0] && !*exact; i++) {
         outcome found = {.dropped = true};
+        if (np_check(s->w->ctx) != NEAP_OK)
+            return;
         if (s->g->n_nodes > stages[i].nodes || !open_window(s, 0, s->g->n_nodes))
             return;
         const uint64_t limit = s->high[highest(s)];

@@ -37,6 +37,7 @@ typedef struct timeline {
 } timeline;
 
 typedef struct placer {
+    const neap_context *ctx;
     np_placing *items; /* by slot */
     timeline times[2]; /* forwards, backwards */
     np_placing *sorted; /* in another order */
@@ -317,6 +318,8 @@ static bool settled_by_sweeps(placer *p)
     sort_by_time(p, true);
     for (size_t i = 0; i < sizeof brief / sizeof brief[0]; i++)
         for (int way = 0; way < 4; way++) {
+            if (np_interrupted(p->ctx))
+                return true;
             if (p->swept > GAPS_SWEPT)
                 return false;
             const bool backwards = way & 1;
@@ -334,11 +337,11 @@ static bool settled_in_order(placer *p)
         sort_descending(order, p->sorted, p->n);
         uint64_t arena = place_in_order(p);
         const uint64_t most = GAPS_WEIGHED * ((uint64_t)order + 1) / ORDERS;
-        for (int i = 0; !settled(p, arena) && i < ROUNDS && p->weighed < most; i++) {
+        for (int i = 0; !np_interrupted(p->ctx) && !settled(p, arena) && i < ROUNDS && p->weighed < most; i++) {
             highest_first(p, arena);
             arena = place_in_order(p);
         }
-        if (settled(p, arena))
+        if (np_interrupted(p->ctx) || settled(p, arena))
             return true;
     }
     return false;
@@ -363,7 +366,7 @@ uint64_t np_place(np_work *work, np_block *blocks, uint32_t n)
                                                sizeof(placed) + 2 * sizeof(uint32_t)));
     if (!memory)
         return UINT64_MAX;
-    placer p = {.items = (np_placing *)memory};
+    placer p = {.ctx = work->ctx, .items = (np_placing *)memory};
     p.sorted = p.items + slots;
     p.times[0].sorted = p.sorted + slots;
     p.times[1].sorted = p.times[0].sorted + slots;
@@ -377,6 +380,8 @@ uint64_t np_place(np_work *work, np_block *blocks, uint32_t n)
             p.items[p.n] = (np_placing){blocks[i].bytes, blocks[i].first, blocks[i].last, p.n}, p.n++;
     if (p.n)
         place(&p);
+    if (np_check(work->ctx) != NEAP_OK)
+        return UINT64_MAX;
     for (uint32_t i = 0, slot = 0; i < n; i++)
         if (blocks[i].owner == i && blocks[i].bytes && !blocks[i].hosted)
             blocks[i].offset = p.best[slot++];

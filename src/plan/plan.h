@@ -19,6 +19,8 @@
 #define NP_PLAN_H
 
 #include "array/array.h"
+#include "base/interrupt.h"
+#include "base/progress.h"
 #include "cpu/kernels.h"
 #include "neap/plan.h"
 #include "ops/row_op.h"

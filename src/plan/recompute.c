@@ -347,7 +347,7 @@ static bool tell(search *s)
 static bool round_of(search *s, bool *more)
 {
     uint32_t value;
-    if (!find_best(s, &value, more) || !*more)
+    if (np_check(s->r->g->ctx) != NEAP_OK || !find_best(s, &value, more) || !*more)
         return !*more;
     if (!plan(s, s->next, s->best->arena))
         return false;

@@ -2,6 +2,7 @@
  * moves and jumps. */
 #include <string.h>
 
+#include "base/interrupt.h"
 #include "program/handle.h"
 
 /* Jumps may go backwards: what one execution may do, a call of a delegate counting for many. */
@@ -159,6 +160,8 @@ neap_status np_method_run(neap_handle *h, np_dry_run *report)
             const np_pte_instruction *in = &chain->instructions[i];
             bool call = in->kind == NP_PTE_DELEGATE_CALL || in->kind == NP_PTE_KERNEL_CALL;
             left -= call ? CALL_WORK : 1;
+            if (call && np_check(h->ctx) != NEAP_OK)
+                return NEAP_ECANCELLED;
             if (left < 0)
                 return np_fail(h->ctx, NEAP_ELIMIT, "method %s: more than %d calls or %d other "
                                "instructions were run", h->method->name, MOST_WORK / CALL_WORK,

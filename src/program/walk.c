@@ -1,6 +1,8 @@
 /* walk.c - slots, numbers, the loop over a chain and the threshold's counter. See walk.h. */
 #include "program/walk.h"
 
+#include "base/interrupt.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -333,7 +335,7 @@ bool np_walk_chain(np_walk *w, uint32_t chain)
     bool ok = true;
     w->depth++;
     for (uint32_t i = 0; ok && i < w->g->chains[chain].n; i++) {
-        ok = walk_node(w, chain, i);
+        ok = np_check(w->ctx) == NEAP_OK && walk_node(w, chain, i);
         if (!ok) {
             if (w->ctx->status == NEAP_OK)
                 np_fail(w->ctx, NEAP_EINVAL, "refused");

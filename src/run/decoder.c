@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/progress.h"
 #include "base/versioned.h"
 #include "cpu/kernels.h"
 #include "program/handle.h"
@@ -346,6 +347,8 @@ neap_status neap_decoder_visit_plans(neap_decoder *d, const int32_t *ids, int64_
 static neap_status decoder_feed(neap_decoder *d, const int32_t *ids, int64_t n)
 {
     neap_status status = check_ids(d, ids, n, d->position);
+    np_progress progress;
+    np_progress_begin(&progress, d->ctx, "prefill", (uint64_t)n, n == 1);
     for (int64_t done = 0; status == NEAP_OK && done < n;) {
         const int64_t rows = n - done < d->form.info.chunk ? n - done : d->form.info.chunk;
         neap_value in[2];
@@ -353,10 +356,12 @@ static neap_status decoder_feed(neap_decoder *d, const int32_t *ids, int64_t n)
         memset(d->outputs, 0, (size_t)d->form.n_outputs * sizeof *d->outputs);
         status = neap_handle_execute(d->handle, 2, in, d->form.n_outputs, d->outputs);
         if (status != NEAP_OK)
-            return status;
+            break;
         d->position += rows;
         done += rows;
+        np_progress_at(&progress, (uint64_t)done);
     }
+    np_progress_end(&progress, status);
     if (status == NEAP_OK)
         status = take_scores(d);
     return status;

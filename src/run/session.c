@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/progress.h"
 #include "base/versioned.h"
 #include "eval/run.h"
 #include "neap/ops.h"
@@ -233,6 +234,8 @@ static neap_status session_prefill(neap_session *s, const int32_t *ids, int64_t 
     if (status == NEAP_OK)
         status = neap_session_start(s);
     int64_t at = s->position;
+    np_progress progress;
+    np_progress_begin(&progress, s->ctx, "prefill", (uint64_t)n, false);
     s->scored &= status != NEAP_OK; /* what is refused leaves the scores */
     for (int64_t done = 0; status == NEAP_OK && done < n;) {
         const int64_t rows = n - done < s->chunk ? n - done : s->chunk;
@@ -241,7 +244,9 @@ static neap_status session_prefill(neap_session *s, const int32_t *ids, int64_t 
         status = neap_plan_run(s->prefill, values);
         at += rows;
         done += rows;
+        np_progress_at(&progress, (uint64_t)done);
     }
+    np_progress_end(&progress, status);
     if (status == NEAP_OK)
         status = neap_plan_run(s->head, NULL);
     if (status == NEAP_OK)

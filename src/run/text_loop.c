@@ -2,6 +2,7 @@
 #include "run/text_loop.h"
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/versioned.h"
 #include "run/stop_text.h"
 #include "text/sampler_context.h"
@@ -77,7 +78,9 @@ static neap_status run(np_loop *l)
     for (;;) {
         int32_t id;
         bool go_on;
-        neap_status status = choose(l, &id);
+        neap_status status = np_check(s->ctx);
+        if (status == NEAP_OK)
+            status = choose(l, &id);
         if (status != NEAP_OK)
             return status;
         if (!l->options->ignore_eos && has_text(l, id) && neap_tokenizer_is_end(s->tokenizer, id)) {
@@ -120,6 +123,7 @@ neap_status np_text_loop(const np_text_source *s, const int32_t *prompt, int64_t
         .s = s, .options = &o, .result = &r, .sampler = o.sampler ? o.sampler : s->greedy};
     if (s->tokenizer)
         neap_text_stream_init(&l.stream, s->tokenizer, 0);
+    l.stream.started = n > 0; /* the text goes on behind the prompt: no space is left out */
     if (status == NEAP_OK)
         status = np_stop_init(s->ctx, &l.stop, o.stop, o.n_stop);
     double t0 = np_seconds();

@@ -6,6 +6,8 @@
 
 #include "audio/mel.h"
 #include "base/clock.h"
+#include "base/interrupt.h"
+#include "base/progress.h"
 #include "base/versioned.h"
 #include "cpu/kernels.h"
 
@@ -24,6 +26,7 @@ typedef struct hearing {
     bool timestamps;
     int32_t language; /* -1: not known yet */
     char code[8];     /* of the language */
+    np_progress progress;
 } hearing;
 
 /* ---- programs ------------------------------------------------------------------------------- */
@@ -45,8 +48,10 @@ static neap_status make_features(neap_transcriber *t, int64_t samples, uint8_t *
     const neap_dtype dtype = t->features.dtype;
     const size_t size = dtype == NEAP_F32 ? 4 : 2;
     const int bins = np_mel_bins(t->mel);
-    const neap_status status = np_mel_begin(t->mel, t->samples, samples);
+    neap_status status = np_mel_begin(t->mel, t->samples, samples);
     for (int64_t frame = 0; status == NEAP_OK && frame < NEAP_MEL_FRAMES; frame++) {
+        if (frame % 64 == 0 && (status = np_check(t->ctx)) != NEAP_OK)
+            return status;
         np_mel_frame(t->mel, frame, column);
         t->ctx->kernels->span->cast[NEAP_F32][dtype](cast, column, bins);
         for (int b = 0; b < bins; b++)
@@ -309,6 +314,8 @@ static neap_status run(hearing *h)
     bool first = true, go_on = true;
     for (;;) {
         int64_t advance;
+        if (np_check(h->t->ctx) != NEAP_OK)
+            return NEAP_ECANCELLED;
         if (!go_on || !fill(h)) {
             h->result->stopped = true;
             return NEAP_OK;
@@ -324,6 +331,7 @@ static neap_status run(hearing *h)
             return status;
         h->filled -= advance;
         h->start += advance;
+        np_progress_at(&h->progress, (uint64_t)h->start);
         memmove(h->t->samples, h->t->samples + advance, (size_t)h->filled * sizeof(float));
     }
 }
@@ -368,8 +376,10 @@ static neap_status transcribe(neap_transcriber *t, const neap_transcribe_options
     t->stats = (neap_handle_stats){0};
     if (status == NEAP_OK)
         status = check_options(&h);
+    np_progress_begin(&h.progress, t->ctx, "transcribe", o.length > 0 ? (uint64_t)o.length : 0, false);
     if (status == NEAP_OK)
         status = run(&h);
+    np_progress_end(&h.progress, status);
     for (int part = NP_PARTS; part-- > 0;)
         np_part_close(t, (np_part)part);
     r.plans = t->stats.plans;

@@ -25,13 +25,14 @@ void neap_text_free(neap_context *ctx, neap_text *text)
 typedef enum writing {
     LITERAL,  /* the piece is the text itself */
     ALPHABET, /* letters that are bytes */
-    MARKED,   /* the text with U+2581 for a space */
+    MARKED,   /* the text with a mark for a space, if there is one */
     HEX       /* "<0xE9>" */
 } writing;
 
 typedef struct piece_reader {
     np_bytes left;
     writing writing;
+    const neap_tokenizer *t;
 } piece_reader;
 
 static bool in_alphabet(np_bytes piece)
@@ -44,21 +45,41 @@ static bool in_alphabet(np_bytes piece)
     return true;
 }
 
+static bool is_hex(uint8_t c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F') || (c >= 'a' && c <= 'f');
+}
+
+static bool is_byte(np_bytes piece)
+{
+    return piece.n == 6 && memcmp(piece.p, "<0x", 3) == 0 && is_hex(piece.p[3]) &&
+           is_hex(piece.p[4]) && piece.p[5] == '>';
+}
+
 /* A normal token with a letter outside the alphabet is text as a whole. */
 static piece_reader read_piece(const neap_tokenizer *t, int32_t id)
 {
     np_token_type type = np_token_type_of(t, id);
     np_bytes piece = np_token_piece(t, id);
-    if (t->rules.characters)
-        return (piece_reader){piece, type == NP_TOKEN_BYTE ? HEX : MARKED};
+    if (t->rules.byte_text && is_byte(piece))
+        return (piece_reader){.left = piece, .writing = HEX};
+    if (!t->rules.alphabet)
+        return (piece_reader){.left = piece, .writing = MARKED, .t = t};
     bool text = type == NP_TOKEN_CONTROL || type == NP_TOKEN_UNKNOWN ||
                 type == NP_TOKEN_USER_DEFINED || !in_alphabet(piece);
-    return (piece_reader){piece, text ? LITERAL : ALPHABET};
+    return (piece_reader){.left = piece, .writing = text ? LITERAL : ALPHABET};
 }
 
 static unsigned hex_digit(uint8_t c)
 {
-    return c <= '9' ? c - (unsigned)'0' : c - (unsigned)'A' + 10;
+    return c <= '9' ? c - (unsigned)'0' : (c | 32u) - (unsigned)'a' + 10;
+}
+
+static bool at_mark(const piece_reader *r)
+{
+    const np_text_rules *rules = &r->t->rules;
+    return rules->n_mark && r->left.n >= rules->n_mark &&
+           memcmp(r->left.p, rules->mark, rules->n_mark) == 0;
 }
 
 static bool next_byte(piece_reader *r, uint8_t *byte)
@@ -70,8 +91,8 @@ static bool next_byte(piece_reader *r, uint8_t *byte)
     if (r->writing == ALPHABET) {
         np_utf8_next(r->left.p, r->left.n, &n);
         *byte = (uint8_t)np_alphabet_to_byte(np_utf8_decode(r->left.p, n));
-    } else if (r->writing == MARKED && r->left.n >= 3 && memcmp(r->left.p, "\xE2\x96\x81", 3) == 0) {
-        n = 3;
+    } else if (r->writing == MARKED && at_mark(r)) {
+        n = r->t->rules.n_mark;
         *byte = ' ';
     } else if (r->writing == HEX) {
         n = r->left.n;

@@ -3,6 +3,7 @@
  * Merges are applied by rank, the leftmost first among equals. A heap of candidate pairs keeps a
  * long word at O(n log n); a candidate is stale, and skipped, if its pair no longer has its rank.
  */
+#include "base/interrupt.h"
 #include "base/utf8.h"
 #include "text/tokenizer.h"
 
@@ -10,19 +11,24 @@ enum { NONE = -1 };
 static const size_t TEXT_LIMIT = (size_t)1 << 30;
 
 typedef struct symbol {
-    int32_t id;         /* NONE: a byte without a token, or merged away (then size 0) */
+    int32_t id;         /* NONE: there is no token */
     int32_t prev, next; /* NONE at the ends */
+    uint32_t at, n;     /* its bytes in the word */
+    bool gone;          /* merged away */
 } symbol;
 
 typedef struct encoder {
     neap_context *ctx;
     const neap_tokenizer *t;
-    np_words *words;
+    np_parts *words;
     neap_ids *out;
+    np_bytes word;
     symbol *symbols;
+    int32_t n_symbols;
     uint64_t *heap; /* rank << 32 | place of the left symbol; least first */
     size_t n_heap, symbol_capacity, heap_capacity;
-    neap_text normal, spaced; /* a stretch of the text in its normal form, with a space in front */
+    bool ends; /* what stands round a text is put there */
+    neap_text normal, letters; /* a stretch of the text in its normal form; one subword */
 } encoder;
 
 /* ---- heap ----------------------------------------------------------------------------------- */
@@ -71,72 +77,178 @@ static bool put(encoder *e, int32_t id)
     return true;
 }
 
-static int32_t rank_at(const encoder *e, int32_t left)
+static np_bytes text_of(const encoder *e, const symbol *left, const symbol *right)
 {
-    int32_t right = e->symbols[left].next;
-    return right == NONE ? NONE : np_merge_rank(e->t, e->symbols[left].id, e->symbols[right].id);
+    return (np_bytes){e->word.p + left->at, left->n + right->n};
+}
+
+/* Scores as numbers whose order is the other way round: the best is the least. */
+static uint32_t score_rank(const neap_tokenizer *t, int32_t id)
+{
+    float score = t->score ? t->score[id] : 0;
+    uint32_t bits;
+    if (score == 0)
+        score = 0; /* no negative zero */
+    memcpy(&bits, &score, sizeof bits);
+    return bits & 0x80000000 ? bits : 0x7FFFFFFF - bits;
+}
+
+/* What the pair that begins there would become, and how early; false: nothing. */
+static bool pair_at(const encoder *e, int32_t left, int32_t *merged, uint32_t *rank)
+{
+    const symbol *s = &e->symbols[left];
+    if (s->next == NONE)
+        return false;
+    const symbol *right = &e->symbols[s->next];
+    if (e->t->rules.merging == NP_MERGE_SCORES) {
+        *merged = np_tokenizer_find_piece(e->t, text_of(e, s, right));
+        *rank = *merged == NONE ? 0 : score_rank(e->t, *merged);
+    } else {
+        int32_t merge = np_merge_rank(e->t, s->id, right->id);
+        *merged = merge == NONE ? NONE : e->t->merge[merge].merged;
+        *rank = (uint32_t)merge;
+    }
+    return *merged != NONE;
 }
 
 static bool offer(encoder *e, int32_t left)
 {
-    int32_t rank = left == NONE ? NONE : rank_at(e, left);
-    return rank == NONE || heap_push(e, (uint64_t)rank << 32 | (uint32_t)left);
+    int32_t merged;
+    uint32_t rank;
+    return left == NONE || !pair_at(e, left, &merged, &rank) ||
+           heap_push(e, (uint64_t)rank << 32 | (uint32_t)left);
 }
 
-static bool have_tokens(const encoder *e, const uint8_t *bytes, size_t n)
+static bool have_tokens(const encoder *e, np_bytes text)
 {
-    for (size_t i = 0; i < n; i++)
-        if (e->t->byte_id[bytes[i]] == NONE)
+    for (uint64_t i = 0; i < text.n; i++)
+        if (e->t->byte_id[text.p[i]] == NONE)
             return false;
     return true;
 }
 
-/* The ids that a word starts from: of its bytes, or of its characters; a character without a token
- * is its bytes, or one unknown. Returns how many; there is room for one a byte. */
-static int32_t first_ids(encoder *e, np_bytes word)
+static void add_symbol(encoder *e, int32_t *count, int32_t id, uint64_t at, uint64_t n)
 {
-    int32_t count = 0;
-    size_t n = 1;
-    for (uint64_t at = 0; at < word.n; at += n) {
-        const uint8_t *p = word.p + at;
-        if (e->t->rules.characters) {
-            np_utf8_next(p, word.n - at, &n);
-            e->symbols[count].id = np_tokenizer_find_piece(e->t, (np_bytes){p, n});
-            if (e->symbols[count].id != NONE || !have_tokens(e, p, n)) {
-                count++;
-                continue;
-            }
-        }
-        for (size_t i = 0; i < n; i++)
-            e->symbols[count++].id = e->t->byte_id[p[i]];
-    }
-    return count;
+    e->symbols[(*count)++] = (symbol){.id = id, .at = (uint32_t)at, .n = (uint32_t)n};
 }
 
-static bool merge_word(encoder *e, np_bytes word)
+/* A character as the model's vocabulary has it, with what stands before or behind it there. */
+static bool subword(encoder *e, np_bytes character, bool first, bool last, np_bytes *out)
 {
-    if (!np_grow(e->ctx, NEAP_MEM_HOST, &e->symbols, &e->symbol_capacity, word.n,
-                 sizeof *e->symbols))
+    const np_subword *prefix = &e->t->rules.prefix, *suffix = &e->t->rules.suffix;
+    *out = character;
+    if ((first || !prefix->n) && (!last || !suffix->n))
+        return true;
+    e->letters.length = 0;
+    if (!np_text_append(e->ctx, &e->letters, prefix->bytes, first ? 0 : prefix->n) ||
+        !np_text_append(e->ctx, &e->letters, character.p, character.n) ||
+        !np_text_append(e->ctx, &e->letters, suffix->bytes, last ? suffix->n : 0))
         return false;
-    int32_t n = first_ids(e, word);
+    *out = (np_bytes){(const uint8_t *)e->letters.data, e->letters.length};
+    return true;
+}
+
+/* As Hugging Face's BPE starts: an unknown token waits for what follows, to be one with it. */
+static bool model_symbols(encoder *e, int32_t *count)
+{
+    const np_text_rules *r = &e->t->rules;
+    np_bytes word = e->word;
+    int32_t waiting = 0;
+    size_t n = 1;
+    *count = 0;
+    for (uint64_t at = 0; at < word.n; at += n) {
+        np_bytes text = {word.p + at, 1};
+        int32_t id;
+        if (r->characters) {
+            np_utf8_next(word.p + at, word.n - at, &n);
+            if (!subword(e, (np_bytes){word.p + at, n}, at == 0, at + n == word.n, &text))
+                return false;
+            id = np_tokenizer_find_piece(e->t, text);
+        } else {
+            id = e->t->byte_id[word.p[at]];
+        }
+        if (id == NONE && r->byte_tokens && have_tokens(e, text)) {
+            for (uint64_t i = 0; i < text.n; i++)
+                add_symbol(e, count, e->t->byte_id[text.p[i]], at, 0);
+            continue;
+        }
+        if (waiting && (id != NONE || !r->fuse_unknown)) {
+            add_symbol(e, count, e->t->unk, at, 0);
+            waiting = 0;
+        }
+        if (id != NONE)
+            add_symbol(e, count, id, at, n);
+        else
+            waiting = e->t->unk != NONE;
+    }
+    if (waiting)
+        add_symbol(e, count, e->t->unk, word.n, 0);
+    return true;
+}
+
+/* By the first byte alone, as llama.cpp cuts characters. */
+static size_t character_bytes(uint8_t first)
+{
+    return first < 0xC0 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+}
+
+/* The symbols that a word starts from: its bytes, or its characters. */
+static bool first_symbols(encoder *e, int32_t *count)
+{
+    np_bytes word = e->word;
+    *count = 0;
+    if (e->t->rules.merging == NP_MERGE_MODEL)
+        return model_symbols(e, count);
+    if (!e->t->rules.characters) {
+        for (uint64_t at = 0; at < word.n; at++)
+            add_symbol(e, count, e->t->byte_id[word.p[at]], at, 1);
+        return true;
+    }
+    uint64_t n;
+    for (uint64_t at = 0; at < word.n; at += n) {
+        n = character_bytes(word.p[at]);
+        n = n < word.n - at ? n : word.n - at;
+        add_symbol(e, count, np_tokenizer_find_piece(e->t, (np_bytes){word.p + at, n}), at, n);
+    }
+    return true;
+}
+
+/* Room for a symbol a byte of each character and of what stands round it in the vocabulary. */
+static bool room_for_symbols(encoder *e)
+{
+    const np_text_rules *r = &e->t->rules;
+    size_t per_byte = 1 + (r->byte_tokens ? r->prefix.n : 0);
+    return np_grow(e->ctx, NEAP_MEM_HOST, &e->symbols, &e->symbol_capacity,
+                   e->word.n * per_byte + r->suffix.n + 1, sizeof *e->symbols);
+}
+
+static bool merge_word(encoder *e)
+{
+    int32_t n, merged;
+    uint32_t rank;
+    if (!room_for_symbols(e) || !first_symbols(e, &n))
+        return false;
     for (int32_t i = 0; i < n; i++) {
         e->symbols[i].prev = i - 1;
         e->symbols[i].next = i + 1 < n ? i + 1 : NONE;
     }
+    e->n_symbols = n;
     e->n_heap = 0;
     for (int32_t i = 0; i + 1 < n; i++)
         if (!offer(e, i))
             return false;
-    while (e->n_heap) {
+    for (uint32_t i = 1; e->n_heap; i++) {
+        if (i % 4096 == 0 && np_interrupted(e->ctx))
+            return false;
         uint64_t least = heap_pop(e);
-        int32_t rank = (int32_t)(least >> 32), left = (int32_t)(uint32_t)least;
+        int32_t left = (int32_t)(uint32_t)least;
         symbol *s = &e->symbols[left];
-        const np_merge *m = &e->t->merge[rank];
-        if (s->id != m->left || s->next == NONE || e->symbols[s->next].id != m->right)
+        if (s->gone || !pair_at(e, left, &merged, &rank) || rank != (uint32_t)(least >> 32))
             continue;
         symbol *right = &e->symbols[s->next];
-        right->id = NONE;
-        s->id = m->merged;
+        right->gone = true;
+        s->id = merged;
+        s->n += right->n;
         s->next = right->next;
         if (s->next != NONE)
             e->symbols[s->next].prev = left;
@@ -144,6 +256,19 @@ static bool merge_word(encoder *e, np_bytes word)
             return false;
     }
     return true;
+}
+
+/* A symbol without a token: its bytes, if it has any, or the unknown token. */
+static bool put_unknown(encoder *e, const symbol *s, bool fused)
+{
+    np_bytes text = {e->word.p + s->at, s->n};
+    if (e->t->rules.byte_tokens && have_tokens(e, text)) {
+        for (uint64_t i = 0; i < text.n; i++)
+            if (!put(e, e->t->byte_id[text.p[i]]))
+                return false;
+        return true;
+    }
+    return e->t->unk == NONE || fused || put(e, e->t->unk);
 }
 
 static bool encode_word(encoder *e, np_bytes word)
@@ -154,71 +279,57 @@ static bool encode_word(encoder *e, np_bytes word)
                                        : np_tokenizer_find_word(e->t, word);
     if (whole != NONE)
         return put(e, whole);
-    if (!merge_word(e, word))
+    e->word = word;
+    if (!merge_word(e))
         return false;
     bool unknown = false;
-    for (int32_t i = 0; i != NONE; i = e->symbols[i].next) {
+    for (int32_t i = 0; i != NONE && i < e->n_symbols; i = e->symbols[i].next) {
+        const symbol *s = &e->symbols[i];
         bool fused = unknown && e->t->rules.fuse_unknown;
-        unknown = e->symbols[i].id == NONE;
-        int32_t id = unknown ? e->t->unk : e->symbols[i].id;
-        if (id != NONE && !(fused && unknown) && !put(e, id))
+        unknown = s->id == NONE;
+        if (unknown ? !put_unknown(e, s, fused) : !put(e, s->id))
             return false;
     }
     return true;
 }
 
-static neap_status encode_words(encoder *e, np_bytes text)
+static neap_status encode_words(encoder *e, np_bytes text, bool first)
 {
-    np_words_start(e->words, text);
+    np_parts_start(e->words, text, first);
     for (;;) {
         np_bytes word;
-        neap_status status = np_words_next(e->words, &word);
+        bool word_first;
+        neap_status status = np_parts_next(e->words, &word, &word_first);
         if (status != NEAP_OK || word.n == 0)
             return status;
+        if (np_check(e->ctx) != NEAP_OK)
+            return NEAP_ECANCELLED;
         if (!encode_word(e, word))
-            return NEAP_ENOMEM;
+            return np_check(e->ctx) != NEAP_OK ? NEAP_ECANCELLED : NEAP_ENOMEM;
     }
 }
 
 /* ---- tokens in the text --------------------------------------------------------------------- */
 
 typedef struct finder {
+    const neap_context *ctx;
     const neap_tokenizer *t;
     np_bytes text;
     uint64_t at;    /* looked at until here */
     uint64_t start; /* of the stretch that belongs to no token */
     unsigned which; /* NP_FIND_* */
+    bool skip;      /* what control tokens match is passed over */
     bool done;
 } finder;
 
-/* The length of the white space character there, or 0. */
-static size_t space_at(np_bytes text, uint64_t at)
+/* Does the token that was found there stand as its flags ask? */
+static bool stands(const finder *f, int32_t id, uint64_t begin, uint64_t end)
 {
-    size_t n;
-    if (np_utf8_next(text.p + at, text.n - at, &n) != NP_UTF8_CHAR)
-        return 0;
-    return np_is_white_space(np_utf8_decode(text.p + at, n)) ? n : 0;
-}
-
-/* Where the white space that ends at `end` begins, not before `low`. */
-static uint64_t before_spaces(np_bytes text, uint64_t low, uint64_t end)
-{
-    for (;;) {
-        uint64_t at = end;
-        while (at > low && (at == end || (text.p[at] & 0xC0) == 0x80))
-            at--;
-        if (at == end || space_at((np_bytes){text.p, end}, at) != end - at)
-            return end;
-        end = at;
-    }
-}
-
-static uint64_t behind_spaces(np_bytes text, uint64_t at)
-{
-    size_t n;
-    while (at < text.n && (n = space_at(text, at)) > 0)
-        at += n;
-    return at;
+    if (f->skip && np_token_type_of(f->t, id) != NP_TOKEN_USER_DEFINED)
+        return false;
+    np_bytes before = {f->text.p, begin}, behind = {f->text.p + end, f->text.n - end};
+    return !(f->t->type[id] & NP_TOKEN_WORD) ||
+           (!np_ends_in_word(before) && !np_starts_in_word(behind));
 }
 
 /* The next stretch without tokens, perhaps empty, and the token behind it: NONE at the end. false:
@@ -226,18 +337,25 @@ static uint64_t behind_spaces(np_bytes text, uint64_t at)
 static bool find_next(finder *f, np_bytes *stretch, int32_t *id)
 {
     const neap_tokenizer *t = f->t;
-    for (const uint8_t *p = f->text.p; f->at < f->text.n; f->at++) {
-        *id = t->special_start[p[f->at]]
-                  ? np_tokenizer_match_special(t, (np_bytes){p + f->at, f->text.n - f->at}, f->which)
-                  : NONE;
-        if (*id == NONE)
-            continue;
-        uint64_t begin = f->at, end = f->at + t->length[*id];
+    const uint8_t *p = f->text.p;
+    while (f->at < f->text.n) {
+        if (f->at % 65536 == 65535 && np_interrupted(f->ctx))
+            return false; /* who asks looks himself */
+        const np_found *found =
+            t->special_start[p[f->at]]
+                ? np_tokenizer_match_special(t, (np_bytes){p + f->at, f->text.n - f->at}, f->which)
+                : NULL;
+        uint64_t begin = f->at, end = f->at + (found ? found->n : 1);
         f->at = end;
-        if (t->type[*id] & NP_TOKEN_LSTRIP && begin > f->start)
-            begin = before_spaces(f->text, f->start, begin);
+        if (!found || !stands(f, found->id, begin, end))
+            continue;
+        *id = found->id;
+        if (t->type[*id] & NP_TOKEN_LSTRIP)
+            begin = begin > f->start ? np_before_spaces(f->text, f->start, begin) : f->start;
         if (t->type[*id] & NP_TOKEN_RSTRIP)
-            end = behind_spaces(f->text, end);
+            end = np_behind_spaces(f->text, end);
+        if (begin >= end) /* it lies in the spaces that the last one took */
+            continue;
         *stretch = (np_bytes){p + f->start, begin > f->start ? begin - f->start : 0};
         f->start = end;
         return true;
@@ -246,75 +364,45 @@ static bool find_next(finder *f, np_bytes *stretch, int32_t *id)
         return false;
     f->done = true;
     *id = NONE;
-    *stretch = (np_bytes){f->text.p + f->start, f->text.n - f->start};
+    *stretch = (np_bytes){p + f->start, f->text.n - f->start};
     return true;
 }
 
 /* ---- the text ------------------------------------------------------------------------------- */
 
-static const char MARK[3] = "\xE2\x96\x81"; /* U+2581, which stands for a space */
-
-static bool append_marked(encoder *e, np_bytes text)
+static finder find_in(const encoder *e, np_bytes text, unsigned which, unsigned flags)
 {
-    while (text.n) {
-        const uint8_t *space = memchr(text.p, ' ', text.n);
-        size_t n = space ? (size_t)(space - text.p) : text.n;
-        if (!np_text_append(e->ctx, &e->spaced, text.p, n) ||
-            (space && !np_text_append(e->ctx, &e->spaced, MARK, sizeof MARK)))
-            return false;
-        n += space != NULL;
-        text.p += n;
-        text.n -= n;
-    }
-    return true;
-}
-
-/* A stretch without any tokens, in its normal form; `first`: the whole text starts with it. */
-static neap_status encode_stretch(encoder *e, np_bytes text, bool first)
-{
-    const np_text_rules *r = &e->t->rules;
-    if (text.n == 0)
-        return NEAP_OK;
-    bool has = *text.p == ' ' || (r->characters && text.n >= sizeof MARK &&
-                                  memcmp(text.p, MARK, sizeof MARK) == 0);
-    bool lead = r->lead == NP_LEAD_ALWAYS || (r->lead == NP_LEAD_MISSING && !has) ||
-                (r->lead == NP_LEAD_FIRST && first && !has);
-    if (!lead && !r->characters)
-        return encode_words(e, text);
-    e->spaced.length = 0;
-    if (lead && !np_text_append(e->ctx, &e->spaced, r->characters ? MARK : " ",
-                                r->characters ? sizeof MARK : 1))
-        return NEAP_ENOMEM;
-    if (r->characters ? !append_marked(e, text)
-                      : !np_text_append(e->ctx, &e->spaced, text.p, text.n))
-        return NEAP_ENOMEM;
-    return encode_words(e, (np_bytes){(const uint8_t *)e->spaced.data, e->spaced.length});
+    bool plain = (flags & NEAP_ENCODE_PLAIN) != 0, skip = plain && e->t->rules.skip_found;
+    return (finder){.ctx = e->ctx,
+                    .t = e->t,
+                    .text = text,
+                    .which = which | (plain && !skip ? 0 : NP_FIND_CONTROL),
+                    .skip = skip};
 }
 
 /* A stretch between the tokens that are found in the text as it is. */
-static neap_status encode_raw(encoder *e, np_bytes text, unsigned control, bool first)
+static neap_status encode_raw(encoder *e, np_bytes text, unsigned flags, bool first)
 {
-    const np_normal_form form = e->t->rules.form;
-    if (form != NP_FORM_NONE && text.n) {
+    if (e->t->rules.n_normal && text.n) {
         e->normal.length = 0;
-        neap_status status = np_normalize(e->ctx, form, text, &e->normal);
+        neap_status status = np_normalize(e->ctx, e->t, text, &first, &e->normal);
         if (status != NEAP_OK)
             return status;
         text = (np_bytes){(const uint8_t *)e->normal.data, e->normal.length};
     }
     if (!e->t->late)
-        return encode_stretch(e, text, first);
-    finder f = {.t = e->t, .text = text, .which = NP_FIND_LATE | control};
+        return encode_words(e, text, first);
+    finder f = find_in(e, text, NP_FIND_LATE, flags);
     np_bytes stretch;
     int32_t id;
     while (find_next(&f, &stretch, &id)) {
-        neap_status status = encode_stretch(e, stretch, first && stretch.p == text.p);
+        neap_status status = encode_words(e, stretch, first && stretch.p == text.p);
         if (status != NEAP_OK)
             return status;
         if (id != NONE && !put(e, id))
             return NEAP_ENOMEM;
     }
-    return NEAP_OK;
+    return np_check(e->ctx);
 }
 
 static bool put_all(encoder *e, const int32_t *ids, int n)
@@ -325,27 +413,70 @@ static bool put_all(encoder *e, const int32_t *ids, int n)
     return true;
 }
 
+/* Of the ids from `start` on, as many as there is room for. */
+static void cut_short(encoder *e, size_t start)
+{
+    const np_text_rules *r = &e->t->rules;
+    const np_cutoff *c = &r->truncation;
+    size_t added = e->ends ? (size_t)(r->n_before + r->n_after) : 0, n = e->out->count - start;
+    if (!c->set)
+        return;
+    size_t room = c->length - added;
+    if (n <= room)
+        return;
+    if (c->left)
+        memmove(e->out->data + start, e->out->data + start + (n - room),
+                room * sizeof *e->out->data);
+    e->out->count = start + room;
+}
+
+static bool pad(encoder *e, size_t start)
+{
+    const np_cutoff *c = &e->t->rules.padding;
+    size_t n = e->out->count - start, want = c->length ? c->length : n;
+    if (!c->set)
+        return true;
+    if (c->multiple && want % c->multiple)
+        want += c->multiple - want % c->multiple;
+    size_t more = want > n ? want - n : 0;
+    for (size_t i = 0; i < more; i++)
+        if (!put(e, c->pad_id))
+            return false;
+    if (c->left && more) {
+        int32_t *ids = e->out->data + start;
+        memmove(ids + more, ids, n * sizeof *ids);
+        for (size_t i = 0; i < more; i++)
+            ids[i] = c->pad_id;
+    }
+    return true;
+}
+
 static neap_status encode_all(encoder *e, np_bytes text, unsigned flags)
 {
     const np_text_rules *rules = &e->t->rules;
-    unsigned control = flags & NEAP_ENCODE_PLAIN ? 0 : NP_FIND_CONTROL;
-    bool ends = !(flags & NEAP_ENCODE_NO_BOS);
-    neap_status status = np_words_new(e->ctx, e->t->pretokenizer, &e->words);
+    size_t start = e->out->count;
+    e->ends = !(flags & NEAP_ENCODE_NO_BOS);
+    neap_status status = np_parts_new(e->ctx, e->t->pretokenizer, &e->words);
     if (status != NEAP_OK)
         return status;
-    if (ends && !put_all(e, rules->before, rules->n_before))
+    if (e->ends && !put_all(e, rules->before, rules->n_before))
         return NEAP_ENOMEM;
-    finder f = {.t = e->t, .text = text, .which = NP_FIND_EARLY | control};
+    size_t own = e->out->count;
+    finder f = find_in(e, text, NP_FIND_EARLY, flags);
     np_bytes stretch;
     int32_t id;
     while (find_next(&f, &stretch, &id)) {
-        status = encode_raw(e, stretch, control, stretch.p == text.p);
+        status = encode_raw(e, stretch, flags, stretch.p == text.p);
         if (status != NEAP_OK)
             return status;
         if (id != NONE && !put(e, id))
             return NEAP_ENOMEM;
     }
-    return ends && !put_all(e, rules->after, rules->n_after) ? NEAP_ENOMEM : NEAP_OK;
+    if (np_check(e->ctx) != NEAP_OK)
+        return NEAP_ECANCELLED;
+    cut_short(e, own);
+    bool good = !e->ends || put_all(e, rules->after, rules->n_after);
+    return good && pad(e, start) ? NEAP_OK : NEAP_ENOMEM;
 }
 
 static neap_status tokenizer_encode(neap_context *ctx, const neap_tokenizer *tokenizer,
@@ -360,11 +491,11 @@ static neap_status tokenizer_encode(neap_context *ctx, const neap_tokenizer *tok
     size_t count = ids->count;
     np_bytes bytes = {(const uint8_t *)(length ? text : ""), length};
     neap_status status = encode_all(&e, bytes, flags);
-    np_words_free(e.words);
+    np_parts_free(e.words);
     np_free(ctx, NEAP_MEM_HOST, e.symbols, e.symbol_capacity * sizeof *e.symbols);
     np_free(ctx, NEAP_MEM_HOST, e.heap, e.heap_capacity * sizeof *e.heap);
     neap_text_free(ctx, &e.normal);
-    neap_text_free(ctx, &e.spaced);
+    neap_text_free(ctx, &e.letters);
     if (status != NEAP_OK)
         ids->count = count;
     return status;

@@ -36,7 +36,7 @@ done
 refused 2 'neap: --top-p 1.5: expected a number from 0 to 1' "${g[@]}" --top-p 1.5
 refused 2 'neap: --kv-type q4: expected one of f16|f32' "${g[@]}" --kv-type q4
 refused 2 'neap: --weights f: expected one of auto|mapped|repacked' "${g[@]}" --weights f
-size='expected a size of at least 1 byte and less than 2^63: bytes, or with K, M, G or T (of 1024), as in 300M, 300MiB or 1.5G'
+size='expected a size of at least 1 byte and less than 2^63: bytes, or with K, M, G or T (of 1024), as in 300M, 300MiB or 1.5G, or none'
 for value in 0 0M 12Q 99999999999G 9223372036854775808 -5 1.5 '' 12KBs ' 3'; do
     refused 2 "neap: --memory $value: $size" "${g[@]}" --memory "$value"
 done

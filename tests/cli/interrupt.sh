@@ -32,4 +32,7 @@ assert s["planned_peak_bytes"] == s["measured_peak_bytes"], s
 END
 check "Ctrl-C" python3 "$work/run.py" "$NEAP_BIN" generate -m $tiny -p hi -n 480 --ignore-eos --tokens \
     -c 512 --stats "$work/stats.json" "$work/stats.json"
+
+# On a terminal: the bar, narrow ones, -q, what keeps nothing, programs.
+check "Ctrl-C on a terminal" python3 tests/cli/ctrl_c.py "$NEAP_BIN" $tiny tests/golden/programs/cumsum_dim1_3x4 "$work"
 finish

@@ -9,12 +9,13 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MOST = 600, WITH_BYTES = 4, WITH_TYPES = 8 };
+enum { MOST = 600, WITH_BYTES = 4, WITH_TYPES = 8, WITH_SCORES = 128 };
 
 typedef struct input {
     np_vocab vocab;
     np_bytes pieces[MOST], merges[256];
     int32_t types[MOST];
+    float scores[MOST];
     uint8_t letters[256][4]; /* the byte-level alphabet */
     bool round_trips;        /* every byte has a token, and no token is text of its own */
     np_bytes text;
@@ -64,11 +65,20 @@ static void read_vocab(input *in, np_reader *r, uint8_t flags)
     }
     for (int left = take(r); left > 0; left--)
         in->merges[v->n_merges++] = take_bytes(r);
+    if (flags & WITH_SCORES) { /* of any order, some equal */
+        v->model = (np_bytes){(const uint8_t *)"llama", 5};
+        v->add_space = (flags & 3) - 1;
+        v->n_scores = v->n_tokens;
+        for (uint64_t i = 0; i < v->n_tokens; i++)
+            in->scores[i] = (float)(i * 7 % 31) - (float)in->pieces[i].n;
+        in->round_trips = false;
+    }
     v->n_types = flags & WITH_TYPES ? v->n_tokens : 0;
     in->round_trips = in->round_trips && v->n_types;
     v->pieces = in->pieces;
     v->merges = in->merges;
     v->types = in->types;
+    v->scores = in->scores;
     in->text = (np_bytes){r->p, np_reader_left(r)};
 }
 

@@ -102,26 +102,28 @@ static void tell_difference(int r, int64_t i, const uint8_t *got, const uint8_t 
     fprintf(stderr, "\n");
 }
 
-/* The wanted elements inside a row-major result, which may have room for more rows. */
+/* The result has the shape of the run, and the wanted elements. */
 static bool same_bits(int r, const neap_array *got)
 {
-    int64_t index[NEAP_MAX_RANK] = {0};
-    const int64_t *whole = neap_array_shape(got);
-    const size_t element = c.element[r];
-    for (int64_t i = 0; i < shape_size(c.rank[r], c.shape[r]); i++) {
-        int64_t at = 0;
-        for (int d = 0; d < c.rank[r]; d++)
-            at = at * whole[d] + index[d];
-        const uint8_t *a = (const uint8_t *)neap_array_data(got) + (size_t)at * element;
-        const uint8_t *b = c.want[r] + (size_t)i * element;
-        if (memcmp(a, b, element) != 0) {
-            tell_difference(r, i, a, b);
-            return false;
-        }
-        for (int d = c.rank[r] - 1; d >= 0 && ++index[d] == c.shape[r][d]; d--)
-            index[d] = 0;
+    const int64_t n = shape_size(c.rank[r], c.shape[r]);
+    const size_t element = c.element[r], bytes = (size_t)n * element;
+    bool same = neap_array_rank(got) == c.rank[r] &&
+                !memcmp(neap_array_shape(got), c.shape[r], (size_t)c.rank[r] * sizeof(int64_t));
+    if (!same) {
+        fprintf(stderr, "root %d (node %d) has another shape\n", r, c.graph.root[r]);
+        return false;
     }
-    return true;
+    uint8_t *read = malloc(bytes + 1);
+    assert_non_null(read);
+    CHECK(neap_array_read(got, read, bytes) == NEAP_OK);
+    for (int64_t i = 0; same && i < n; i++) {
+        const uint8_t *a = read + (size_t)i * element, *b = c.want[r] + (size_t)i * element;
+        same = !memcmp(a, b, element);
+        if (!same)
+            tell_difference(r, i, a, b);
+    }
+    free(read);
+    return same;
 }
 
 /* ---- one plan ----------------------------------------------------------------------------- */

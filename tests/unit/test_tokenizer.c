@@ -443,7 +443,7 @@ static void break_add_bos(void)
 }
 static void break_model(void)
 {
-    broken.vocab.model = text_bytes("llama");
+    broken.vocab.model = text_bytes("bert");
 }
 static void break_no_model(void)
 {
@@ -517,7 +517,7 @@ static void test_bad_vocabularies(void **state)
         {break_bos,          NEAP_EFORMAT,      "bos token id 256"              },
         {break_eos,          NEAP_EFORMAT,      "eos token id -2"               },
         {break_add_bos,      NEAP_EFORMAT,      "BOS"                           },
-        {break_model,        NEAP_EUNSUPPORTED, "\"llama\""                     },
+        {break_model,        NEAP_EUNSUPPORTED, "\"bert\""                      },
         {break_no_model,     NEAP_EUNSUPPORTED, "\"\""                          },
         {break_pre,          NEAP_EUNSUPPORTED, "\"martian\""                   },
         {break_pre_space,    NEAP_EUNSUPPORTED, "\"gpt-2 phi-2\""               },
