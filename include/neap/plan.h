@@ -133,6 +133,7 @@ typedef struct neap_plan_value {
     int rank;
     int64_t shape[NEAP_MAX_RANK];
     neap_dtype dtype;
+    int result; /* of HOSTED and RESULT: whose block it is, counted from 0 as the roots that have one; else -1 */
 } neap_plan_value;
 
 typedef struct neap_plan_step {

@@ -139,6 +139,8 @@ bool cli_part_value(void *user, const neap_plan_value *v)
     json_object_set_new(object, "first", json_integer(v->first));
     json_object_set_new(object, "last", json_integer(v->last));
     json_object_set_new(object, "shape", shape_of(v->rank, v->shape));
+    if (v->result >= 0)
+        json_object_set_new(object, "result", json_integer(v->result));
     json_object_set_new(object, "dtype",
                         json_string(v->rank ? neap_dtype_describe(v->dtype)->name : ""));
     return append(&part->values, object);

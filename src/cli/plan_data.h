@@ -23,7 +23,7 @@ typedef struct cli_plan_part {
     neap_plan_info info;
     json_t *curve;  /* live bytes of the arena, by step */
     json_t *steps;  /* [{name, op, ops, rows, block_rows, seconds}] */
-    json_t *values; /* [{name, op, kind, bytes, offset, first, last, shape, dtype}] */
+    json_t *values; /* [{name, op, kind, bytes, offset, first, last, shape, dtype, result}] */
     cli_plan_story story;
 } cli_plan_part;
 

@@ -138,6 +138,7 @@ static neap_plan_value describe(const neap_plan *p, const shown *s)
              : scratch    ? NEAP_PLAN_SCRATCH
              : b->hosted  ? NEAP_PLAN_HOSTED
                           : NEAP_PLAN_ACTIVATION;
+    v.result = !b || b->hosted ? (int)m.out->source : -1;
     if (!scratch) {
         v.rank = out->rank;
         v.dtype = (neap_dtype)out->dtype;
