@@ -19,6 +19,8 @@ enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 /* "neap: " and the text, a line of standard error. Each returns the status it is named for. */
 int cli_failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* From now on the first message goes to `room` instead of standard error; NULL: there again. */
+void cli_hold_failures(char *room, size_t size);
 /* The context's stored error, as cli_failed; clears it. After Ctrl-C it is the end that was asked for:
  * nothing is said, and the status is CLI_INTERRUPTED. */
 int cli_context_failed(neap_context *ctx);

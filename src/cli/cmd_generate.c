@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/ctrl_c.h"
+#include "cli/plan_misfit.h"
 #include "cli/program_task.h"
 #include "cli/task.h"
 
@@ -108,7 +109,12 @@ static int go(const cli_settings *settings, cli_plan_data *picture, int (*work)(
     return cli_task_finish(&task, status);
 }
 
-int cli_generate(bool plan, int (*work)(cli_task *task), int argc, char **argv)
+static int whole(const cli_settings *settings, cli_plan_data *picture)
+{
+    return go(settings, picture, cli_plan_session);
+}
+
+int cli_generate(bool plan, int argc, char **argv)
 {
     cli_settings settings = CLI_SETTINGS_INIT;
     cli_plan_data data = CLI_PLAN_DATA_INIT, *picture = plan ? &data : NULL;
@@ -117,14 +123,19 @@ int cli_generate(bool plan, int (*work)(cli_task *task), int argc, char **argv)
         const int prepared = cli_plan_prepare(picture, &settings);
         status = prepared == CLI_DONE ? CLI_PARSED : prepared;
     }
-    if (status == CLI_PARSED && cli_is_program(settings.model)) {
-        status = cli_generate_program(&settings, picture);
+    const bool program = status == CLI_PARSED && cli_is_program(settings.model);
+    if (program && plan) {
+        status = cli_plan_or_misfit(&settings, "generate", cli_generate_program, picture);
+    } else if (program) {
+        status = cli_generate_program(&settings, NULL);
     } else if (status == CLI_PARSED &&
                (settings.tokenizer || settings.data || settings.options.count)) {
         status = cli_usage("--tokenizer, --option and --data are for programs, %s is none",
                            settings.model);
+    } else if (status == CLI_PARSED && plan) {
+        status = cli_plan_or_misfit(&settings, "generate", whole, picture);
     } else if (status == CLI_PARSED) {
-        status = go(&settings, picture, work);
+        status = go(&settings, NULL, run);
     }
     cli_plan_data_free(&data);
     cli_settings_free(&settings);
@@ -133,5 +144,5 @@ int cli_generate(bool plan, int (*work)(cli_task *task), int argc, char **argv)
 
 int cmd_generate(int argc, char **argv)
 {
-    return cli_generate(false, run, argc, argv);
+    return cli_generate(false, argc, argv);
 }

@@ -53,7 +53,7 @@ static void print_session(const cli_task *t)
            neap_context_threads(t->ctx));
 }
 
-static int report(cli_task *t)
+int cli_plan_session(cli_task *t)
 {
     cli_alive alive = {.count = 0};
     const cli_plan_report r = {.settings = t->settings,
@@ -68,7 +68,7 @@ static int report(cli_task *t)
         return explained;
     neap_session_at_peak(t->session, cli_alive_add, &alive);
     neap_session_visit_plans(t->session, cli_plan_data_add, t->picture);
-    if (!t->settings->json)
+    if (!t->settings->json && !t->settings->misfit)
         print_session(t);
     const int status = cli_plan_tell(&r, session_json(t));
     cli_alive_clear(&alive);
@@ -79,7 +79,7 @@ static int report(cli_task *t)
 
 static int plan_generate(int argc, char **argv)
 {
-    return cli_generate(true, report, argc, argv);
+    return cli_generate(true, argc, argv);
 }
 
 static int plan_run(int argc, char **argv)

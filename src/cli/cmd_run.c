@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/ctrl_c.h"
+#include "cli/plan_misfit.h"
 #include "cli/program_task.h"
 #include "cli/tensor_file.h"
 
@@ -282,7 +283,7 @@ static int report(run *r)
     json_object_set_new(more, "method", cli_json_text(method, strlen(method)));
     json_object_set_new(more, "calls", json_integer(r->n_calls));
     json_object_set_new(more, "evaluations", json_integer(r->p.evaluations));
-    if (!r->settings->json) {
+    if (!r->settings->json && !r->settings->misfit) {
         fputs("method ", stdout);
         cli_print_clean(stdout, method, strlen(method));
         printf(": %d call%s, %" PRId64 " evaluation%s, %d threads\n\n", r->n_calls,
@@ -322,6 +323,12 @@ static int go(run *r, cli_plan_data *picture)
     return status;
 }
 
+static int whole(const cli_settings *settings, cli_plan_data *picture)
+{
+    run r = {.settings = settings};
+    return go(&r, picture);
+}
+
 int cli_run(bool plan, int argc, char **argv)
 {
     cli_settings settings = CLI_SETTINGS_INIT;
@@ -330,11 +337,11 @@ int cli_run(bool plan, int argc, char **argv)
     if (status == CLI_PARSED)
         status = check_shapes(&settings);
     if (status == CLI_PARSED && (status = check_files(&settings)) == CLI_DONE) {
-        run r = {.settings = &settings};
         if (plan)
             status = cli_plan_prepare(&picture, &settings);
         if (status == CLI_DONE)
-            status = go(&r, plan ? &picture : NULL);
+            status = plan ? cli_plan_or_misfit(&settings, "run", whole, &picture)
+                          : whole(&settings, NULL);
     }
     cli_plan_data_free(&picture);
     cli_settings_free(&settings);

@@ -5,6 +5,7 @@
 
 #include <neap/audio.h>
 
+#include "cli/plan_misfit.h"
 #include "cli/audio_file.h"
 #include "cli/ctrl_c.h"
 #include "cli/progress_bar.h"
@@ -180,7 +181,7 @@ static int report(transcription *t)
         json_t *more = json_object();
         json_object_set_new(more, "peak_program", json_string(t->info.peak_program));
         json_object_set_new(more, "positions", json_integer(t->info.positions));
-        if (!t->settings->json)
+        if (!t->settings->json && !t->settings->misfit)
             printf("%" PRId64 " tokens, %d mel bands, %" PRId64
                    " positions of text; the most is held while %s runs, %d threads\n\n",
                    t->info.vocabulary, t->info.bins, t->info.positions, t->info.peak_program,
@@ -267,28 +268,35 @@ static int finish(transcription *t, int status)
     return status;
 }
 
+/* With a picture: the plan. */
+static int whole(const cli_settings *s, cli_plan_data *picture)
+{
+    transcription t = {.settings = s,
+                       .picture = picture,
+                       .info = NEAP_TRANSCRIBER_INFO_INIT,
+                       .result = NEAP_TRANSCRIBE_RESULT_INIT};
+    cli_stats_begin(&t.stats);
+    cli_speech_begin(&t.text, s->json         ? CLI_SPEECH_JSON
+                              : s->tokens     ? CLI_SPEECH_TOKENS
+                              : s->srt        ? CLI_SPEECH_SRT
+                              : s->timestamps ? CLI_SPEECH_TIMES
+                                              : CLI_SPEECH_TEXT);
+    int status = open_all(&t, picture != NULL);
+    if (status == CLI_DONE)
+        status = picture ? report(&t) : run(&t);
+    return finish(&t, status);
+}
+
 int cli_transcribe(bool plan, int argc, char **argv)
 {
     cli_settings settings = CLI_SETTINGS_INIT;
+    cli_plan_data picture = CLI_PLAN_DATA_INIT;
     int status = parse(&settings, plan, argc, argv);
-    if (status == CLI_PARSED) {
-        cli_plan_data picture = CLI_PLAN_DATA_INIT;
-        transcription t = {.settings = &settings,
-                           .picture = &picture,
-                           .info = NEAP_TRANSCRIBER_INFO_INIT,
-                           .result = NEAP_TRANSCRIBE_RESULT_INIT};
-        cli_stats_begin(&t.stats);
-        cli_speech_begin(&t.text, settings.json     ? CLI_SPEECH_JSON
-                                  : settings.tokens ? CLI_SPEECH_TOKENS
-                                  : settings.srt    ? CLI_SPEECH_SRT
-                                  : settings.timestamps ? CLI_SPEECH_TIMES
-                                                        : CLI_SPEECH_TEXT);
-        status = open_all(&t, plan);
-        if (status == CLI_DONE)
-            status = plan ? report(&t) : run(&t);
-        status = finish(&t, status);
-        cli_plan_data_free(&picture);
-    }
+    if (status == CLI_PARSED && !plan)
+        status = whole(&settings, NULL);
+    else if (status == CLI_PARSED)
+        status = cli_plan_or_misfit(&settings, "transcribe", whole, &picture);
+    cli_plan_data_free(&picture);
     cli_settings_free(&settings);
     return status;
 }

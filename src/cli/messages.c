@@ -10,8 +10,24 @@
 #include "cli/ctrl_c.h"
 #include "cli/progress_bar.h"
 
+static struct {
+    char *room;
+    size_t size;
+} held;
+
+void cli_hold_failures(char *room, size_t size)
+{
+    held.room = room;
+    held.size = size;
+}
+
 static void message(const char *format, va_list arguments)
 {
+    if (held.room) {
+        if (!*held.room)
+            vsnprintf(held.room, held.size, format, arguments);
+        return;
+    }
     cli_progress_clear();
     fflush(stdout); /* text that was made before the message stands before it */
     fputs("neap: ", stderr);

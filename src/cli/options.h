@@ -56,6 +56,7 @@ typedef struct cli_settings {
     char *method, *data, *kv_cache, *language;
     char *html, *trace, *measured; /* of plan */
     char *planner;
+    struct cli_misfit *misfit; /* of plan: it is made for another one, see plan_misfit.h */
     char *file; /* the argument of info, run and transcribe */
     uint64_t memory, seed;
     int64_t threads, context, new_tokens, chunk, top_k, repeat, repeat_call, repeat_last;

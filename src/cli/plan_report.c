@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/plan_misfit.h"
 #include "cli/plan_page.h"
 #include "cli/plan_trace.h"
 #include "cli/stats.h"
@@ -395,9 +396,30 @@ int cli_plan_files(const cli_plan_report *r, const json_t *object)
     return status == CLI_DONE && s->trace ? cli_plan_trace_write(s->trace, r->data) : status;
 }
 
+/* What a misfit asked for: whether it fits, or the page alone. */
+static int tell_misfit(const cli_plan_report *r, json_t *more, struct cli_misfit *m)
+{
+    m->facts = r->facts;
+    m->context = json_integer_value(json_object_get(more, "context"));
+    json_t *object = m->probing ? NULL : cli_plan_json(r, true);
+    int status = CLI_DONE;
+    if (object) {
+        json_object_update(object, more);
+        json_object_set_new(object, "memory_limit", json_integer((json_int_t)m->limit));
+        json_object_set_new(object, "refusal", cli_json_text(m->refusal, strlen(m->refusal)));
+        json_object_set(object, "remedies", m->remedies);
+        status = cli_plan_files(r, object);
+    }
+    json_decref(object);
+    json_decref(more);
+    return status;
+}
+
 int cli_plan_tell(const cli_plan_report *r, json_t *more)
 {
     const cli_settings *s = r->settings;
+    if (s->misfit)
+        return tell_misfit(r, more, s->misfit);
     json_t *object = cli_plan_json(r, s->html || s->verbose);
     int status = CLI_DONE;
     if (more && json_object_update(object, more) != 0)

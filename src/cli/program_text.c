@@ -241,7 +241,7 @@ static int report(program_text *x)
     json_object_set_new(more, "context", json_integer(x->context));
     json_object_set_new(more, "chunk", json_integer(x->info.chunk));
     json_object_set_new(more, "evaluations", json_integer(x->p.evaluations));
-    if (!x->p.settings->json)
+    if (!x->p.settings->json && !x->p.settings->misfit)
         printf("%zu prompt tokens, context %" PRId64 ", steps of %" PRId64
                " tokens, %d threads\n\n",
                x->t.ids.count, x->context, x->info.chunk, x->p.plan.threads);

@@ -67,7 +67,9 @@ int cli_task_no_room(const cli_task *task, int64_t context);
 int cli_task_sampler(cli_task *task);
 /* The way of `generate` and `plan generate`: arguments, model, prompt, budget, then `work`. A
  * program has a way of its own. */
-int cli_generate(bool plan, int (*work)(cli_task *task), int argc, char **argv);
+int cli_generate(bool plan, int argc, char **argv);
+/* Tells what was planned: cmd_plan.c. */
+int cli_plan_session(cli_task *task);
 
 /* What makes the text: neap_generate, or the like, with `user`. */
 typedef neap_status (*cli_generator)(void *user, const neap_generate_options *options,
