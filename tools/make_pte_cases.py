@@ -634,6 +634,42 @@ def copies():
          ([f32([2], [1, 2])], [f32([2], [2, 4])]))
 
 
+def hostile(name, shape, result, operator, arguments, words):
+    """A call of an operator on the one input with numbers that no exporter writes."""
+    p = Program()
+    m = p.method("forward")
+    x = m.tensor("f32", shape)
+    m.inputs.append(x)
+    out = m.tensor("f32", result)
+    m.kernel(operator, "out", [x, *arguments(m), out])
+    if not isinstance(words, str):
+        m.outputs.append(out)
+    count = 1
+    for extent in shape:
+        count *= extent
+    given = f32(shape, [1] * count)
+    save(p, f"hostile_{name}", ([given], words if isinstance(words, str) else [f32(result, words)]))
+
+
+def hostile_numbers():
+    huge, least = (1 << 63) - 1, -(1 << 63)
+    hostile("shuffle", [4, 2, 2], [1, 4, 4], "aten::pixel_shuffle", lambda m: [m.integer(1 << 32)], "ESHAPE factor")
+    hostile("unshuffle", [1, 2, 0], [1, 1, 0], "aten::pixel_unshuffle", lambda m: [m.integer(1 << 62)], "ESHAPE factor")
+    hostile("unfold", [2, 3], [2, 1, 3], "aten::unfold_copy",
+            lambda m: [m.integer(1), m.integer(3), m.integer(huge)], [1] * 6)
+    hostile("diagonal", [2, 3], [0], "aten::diagonal_copy",
+            lambda m: [m.integer(least), m.integer(0), m.integer(1)], [])
+    hostile("pool_lists", [1, 2, 2, 2], [1, 1, 1, 1], "aten::avg_pool3d",
+            lambda m: [m.ints([2, 2]), m.ints([]), m.ints([0]), m.boolean(False), m.boolean(True), m.none()],
+            "ESHAPE 2 numbers for 3 dimensions")
+    hostile("pool_padding", [1, 2, 2], [1, 1, 1], "aten::avg_pool2d",
+            lambda m: [m.ints([2, 2]), m.ints([]), m.ints([huge]), m.boolean(False), m.boolean(True), m.none()],
+            "EINVAL a window")
+    for what, scale in ("small", 1e-300), ("large", 1e300):
+        hostile(f"scale_{what}", [1, 1, 2], [1, 1, 2], "aten::upsample_nearest1d",
+                lambda m: [m.ints([2]), m.real(scale)], "EINVAL a scale")
+
+
 def values():
     """Integers in and out, with Python's rules for floor division and remainder."""
     p, g = single()
@@ -736,6 +772,7 @@ def sound():
     called_twice()
     temporary()
     copies()
+    hostile_numbers()
     values()
     two_inputs()
     alignments()

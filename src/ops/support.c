@@ -200,6 +200,10 @@ bool np_broadcast(const char *op, uint32_t n, neap_array *const *in, np_extents 
         for (int xd = 0; xd < in[i]->rank; xd++)
             if (!join(op, n, in, &e, e.rank - in[i]->rank + xd, in[i], xd))
                 return false;
+    int64_t elements;
+    uint64_t bytes;
+    if (!np_shape_bytes(NEAP_U8, e.rank, e.shape, &elements, &bytes))
+        return np_refuse(op, n, in, NEAP_ELIMIT, "the result has more than 2^62 elements"), false;
     *out = e;
     return true;
 }

@@ -385,6 +385,14 @@ static bool set_result(np_portable_call *c, uint32_t i, neap_array *a)
     return true;
 }
 
+/* A value of no kind may hold a tensor that was moved there. */
+static void set_number(np_portable_call *c, np_method_value *to)
+{
+    c->h->n_open -= to->open;
+    neap_release(to->array);
+    *to = c->number;
+}
+
 int np_portable_results(const np_portable_call *c)
 {
     return (int)results(c->row, c->h->method, c->in);
@@ -404,7 +412,7 @@ static bool run(np_portable_call *c)
         if (c->results[i] && !set_result(c, i, c->results[i]))
             return false;
     if (c->row->number)
-        c->h->values[c->in->args[strlen(c->row->arguments)]] = c->number;
+        set_number(c, &c->h->values[c->in->args[arguments(c->row)]]);
     return true;
 }
 

@@ -231,6 +231,19 @@ static bool check_element(np_portable_call *c, const np_method_value *e, int64_t
     return true;
 }
 
+/* Whether a tensor is a stack that the value made: of its form, with room for what it is declared to hold. */
+static bool is_stack(const np_portable_call *c, const np_method_value *v)
+{
+    neap_value t;
+    int64_t elements;
+    uint64_t bytes;
+    np_describe_value(&c->h->method->values[c->in->args[0]], &t);
+    return v->kind == NEAP_VALUE_TENSOR && v->array && v->array->buffer && v->array->buffer->paged &&
+           np_shape_bytes(t.dtype, t.rank, t.shape, &elements, &bytes) &&
+           v->array->buffer->bytes >= bytes && v->at.dtype == t.dtype && v->at.rank == t.rank &&
+           memcmp(v->at.shape + 1, t.shape + 1, (size_t)(t.rank - 1) * sizeof *t.shape) == 0;
+}
+
 /* Element `index` of the first argument becomes the second; it has index + 1 elements then. The
  * first turn's is memory of its own; those that follow add to it. */
 BUILD(copy_index)
@@ -244,8 +257,7 @@ BUILD(copy_index)
     if (!check_element(c, e, index))
         return false;
     np_method_value *v = &h->values[to];
-    const bool follows = index > 0 && v->kind == NEAP_VALUE_TENSOR && v->array &&
-                         v->at.shape[0] == index && v->array->buffer && v->array->buffer->paged;
+    const bool follows = index > 0 && is_stack(c, v) && v->at.shape[0] == index;
     if (index > 0 && !follows)
         return np_portable_fail(c, NEAP_EFORMAT, "element %lld comes before those in front of it",
                                 (long long)index);

@@ -16,8 +16,19 @@ typedef struct window {
 
 static int64_t listed(const np_portable_call *c, int i, int d, int64_t otherwise)
 {
-    const int n = np_portable_count(c, i);
+    const int n = np_portable_count(c, i); /* 0, 1 or one each: see lists_fit */
     return n == 0 ? otherwise : np_portable_int_at(c, i, n == 1 ? 0 : d);
+}
+
+static bool lists_fit(np_portable_call *c, int last, int spatial)
+{
+    for (int i = 1; i <= last; i++) {
+        const int n = np_portable_count(c, i);
+        if (n > 1 && n != spatial)
+            return np_portable_fail(c, NEAP_ESHAPE, "argument %d: %d numbers for %d dimensions", i, n,
+                                    spatial);
+    }
+    return true;
 }
 
 /* With `up` the last window may reach over the end, but must begin before it and its padding. */
@@ -25,7 +36,7 @@ static bool find_out(np_portable_call *c, window *w, bool up)
 {
     const int64_t most = INT32_MAX;
     if (w->kernel < 1 || w->stride < 1 || w->dilation < 1 || w->padding < 0 || w->kernel > most ||
-        w->stride > most || w->dilation > most || 2 * w->padding > w->kernel)
+        w->stride > most || w->dilation > most || w->padding > w->kernel / 2)
         return np_portable_fail(c, NEAP_EINVAL, "a window of %lld, step %lld, padding %lld, dilation "
                                 "%lld", (long long)w->kernel, (long long)w->stride,
                                 (long long)w->padding, (long long)w->dilation);
@@ -48,6 +59,8 @@ static bool find_windows(np_portable_call *c, const neap_array *x, int spatial, 
     if (x->rank < spatial + 1 || x->rank > spatial + 2)
         return np_portable_fail(c, NEAP_ESHAPE, "%d dimensions, expected %d or %d", x->rank,
                                 spatial + 1, spatial + 2);
+    if (!lists_fit(c, dilation ? dilation : 3, spatial))
+        return false;
     for (int d = 0; d < spatial; d++) {
         w[d].in = x->shape[x->rank - spatial + d];
         w[d].kernel = listed(c, 1, d, 1);
@@ -233,7 +246,7 @@ static bool find_sizes(np_portable_call *c, const neap_array *x, int spatial, in
     for (int d = 0; d < spatial; d++) {
         const int64_t in = x->shape[x->rank - spatial + d];
         out[d] = np_portable_int_at(c, 1, d);
-        if (out[d] < 1 || out[d] > MOST_PARTS || in < 1)
+        if (out[d] < 1 || out[d] > MOST_PARTS || in < 1 || in > INT64_MAX / (2 * MOST_PARTS))
             return np_portable_fail(c, NEAP_EUNSUPPORTED, "from %lld to %lld, at most %d", (long long)in,
                                     (long long)out[d], MOST_PARTS);
     }

@@ -80,7 +80,7 @@ static bool find_options(np_portable_call *c, int spatial, neap_conv_options *o)
     o->spatial = spatial;
     o->transposed = np_portable_int(c, 6) != 0;
     o->groups = np_portable_int(c, 8);
-    if (o->groups < 1)
+    if (o->groups < 1 || o->groups > INT32_MAX)
         return np_portable_fail(c, NEAP_EINVAL, "%lld groups", (long long)o->groups);
     return find_each(c, 3, spatial, o->stride) && find_each(c, 4, spatial, o->padding) &&
            find_each(c, 5, spatial, o->dilation) &&

@@ -101,6 +101,13 @@ static neap_array *resized_axis(np_portable_call *c, neap_array *x, int axis, co
     return sum;
 }
 
+/* A scale whose places stay whole numbers of 64 bits; 0 or less: there is none. */
+static bool scale_fits(np_portable_call *c, double scale)
+{
+    return scale <= 0 || (scale > 0x1p-31 && scale < 0x1p31) ||
+           np_portable_fail(c, NEAP_EINVAL, "a scale of %g", scale);
+}
+
 /* ---- all axes ---------------------------------------------------------------------------------------- */
 
 static bool resize(np_portable_call *c, int spatial, resize_kind kind, axis_plan *p)
@@ -116,6 +123,8 @@ static bool resize(np_portable_call *c, int spatial, resize_kind kind, axis_plan
         if (p[d].out < 1 || p[d].in < 1 || p[d].out > INT32_MAX || p[d].in > INT32_MAX)
             return np_portable_fail(c, NEAP_ESHAPE, "from %lld to %lld", (long long)p[d].in,
                                     (long long)p[d].out);
+        if (!scale_fits(c, p[d].scale))
+            return false;
         x = resized_axis(c, x, 2 + d, &p[d], kind);
     }
     return np_portable_give(c, x);
@@ -153,8 +162,11 @@ static bool resize_by(np_portable_call *c, int spatial, resize_kind kind)
         p[d].scale = scales == spatial ? np_portable_real_at(c, 2 + corners, d) : 0;
         if (scales == spatial && !(p[d].scale > 0 && p[d].scale < 0x1p31))
             return np_portable_fail(c, NEAP_EINVAL, "a scale of %g", p[d].scale);
-        p[d].out = sizes == spatial ? np_portable_int_at(c, 1, d)
-                                    : (int64_t)((double)x->shape[2 + d] * p[d].scale);
+        if (x->shape[2 + d] > INT32_MAX) /* refused in full by resize */
+            p[d].out = 0;
+        else
+            p[d].out = sizes == spatial ? np_portable_int_at(c, 1, d)
+                                        : (int64_t)((double)x->shape[2 + d] * p[d].scale);
         p[d].corners = corners && np_portable_int(c, 2);
     }
     return resize(c, spatial, kind, p);
@@ -208,8 +220,11 @@ static neap_array *smoothed_axis(np_portable_call *c, neap_array *x, int axis, c
     const int64_t shape[2] = {p->in, p->out};
     int64_t elements;
     uint64_t bytes;
-    if (!x || !np_shape_bytes(NEAP_F32, 2, shape, &elements, &bytes))
+    if (!x || !scale_fits(c, p->scale))
         return NULL;
+    if (!np_shape_bytes(NEAP_F32, 2, shape, &elements, &bytes))
+        return np_portable_fail(c, NEAP_ESHAPE, "from %lld to %lld", (long long)p->in, (long long)p->out),
+               NULL;
     float *matrix = np_alloc(c->h->ctx, NEAP_MEM_GRAPH, bytes);
     if (!matrix)
         return NULL;

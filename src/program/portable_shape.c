@@ -143,7 +143,7 @@ BUILD(unfold)
     shape[x->rank] = size;
     strides[x->rank] = strides[axis];
     shape[axis] = (x->shape[axis] - size) / step + 1;
-    strides[axis] *= step;
+    strides[axis] *= shape[axis] > 1 ? step : 1; /* of one part the step may be any number */
     return np_portable_give(c, neap_as_strided(x, x->rank + 1, shape, strides, 0));
 }
 
@@ -161,10 +161,9 @@ BUILD(diagonal)
         return np_portable_fail(c, NEAP_ESHAPE, "one axis twice");
     row_major(x, strides);
     const int64_t along = strides[a] + strides[b];
-    const int64_t down = move < 0 ? -move : 0, right = move > 0 ? move : 0;
-    const int64_t offset = down * strides[a] + right * strides[b];
-    int64_t most = x->shape[a] - down;
-    most = most < x->shape[b] - right ? most : x->shape[b] - right;
+    const int64_t height = move < 0 ? x->shape[a] + move : x->shape[a];
+    const int64_t width = move > 0 ? x->shape[b] - move : x->shape[b];
+    const int64_t most = height < width ? height : width;
     for (int d = 0; d < x->rank; d++)
         if (d != a && d != b) {
             shape[n] = x->shape[d];
@@ -172,7 +171,20 @@ BUILD(diagonal)
         }
     shape[n] = most > 0 ? most : 0;
     strides[n++] = along;
-    return np_portable_give(c, neap_as_strided(x, n, shape, strides, most > 0 ? offset : 0));
+    const int64_t offset = most <= 0 ? 0 : move < 0 ? -move * strides[a] : move * strides[b];
+    return np_portable_give(c, neap_as_strided(x, n, shape, strides, offset));
+}
+
+/* Whether a factor and its products stay in range: of empty dimensions it may be anything. */
+static bool factor_fits(const int64_t *shape, int64_t r, bool out)
+{
+    int64_t square, product;
+    if (r < 1 || __builtin_mul_overflow(r, r, &square))
+        return false;
+    if (out)
+        return shape[0] % square == 0 && !__builtin_mul_overflow(shape[1], r, &product) &&
+               !__builtin_mul_overflow(shape[2], r, &product);
+    return shape[1] % r == 0 && shape[2] % r == 0 && !__builtin_mul_overflow(shape[0], square, &product);
 }
 
 /* [.., C r r, H, W] to [.., C, H r, W r], or back. */
@@ -188,7 +200,7 @@ static bool shuffle(np_portable_call *c, bool out)
             all *= x->shape[d];
         else
             shape[d - (x->rank - 3)] = x->shape[d];
-    if (x->rank < 3 || r < 1 || (out ? shape[0] % (r * r) : shape[1] % r || shape[2] % r))
+    if (x->rank < 3 || !factor_fits(shape, r, out))
         return np_portable_fail(c, NEAP_ESHAPE, "a factor of %lld does not fit", (long long)r);
     const int64_t ch = shape[0], h = shape[1], w = shape[2];
     const int64_t apart[6] = {all, out ? ch / (r * r) : ch, out ? r : h / r, r, out ? h : w / r,
@@ -360,7 +372,9 @@ static bool split(np_portable_call *c, int64_t dim, size_of *size, bool one)
     const int64_t extent = x->rank ? x->shape[axis] : 0;
     const int n = np_portable_results(c);
     for (int k = 0; k < n; k++) {
-        int64_t end = at + size(c, k);
+        int64_t end;
+        if (__builtin_add_overflow(at, size(c, k), &end))
+            end = -1;
         end = end > extent && k == n - 1 && !one ? extent : end; /* the last of equal parts is shorter */
         if (end < at || end > extent)
             return np_portable_fail(c, NEAP_ESHAPE, "parts do not add up to %lld", (long long)extent);

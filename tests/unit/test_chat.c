@@ -145,6 +145,8 @@ static void test_names(void **state)
     assert_null(neap_chat_template_named(NULL, &length));
 }
 
+#define LONG_TEXT "{% set s = ' ' * 2000000 %}{% set t = ' ' * 2000000 %}"
+
 /* The status and a word of the message for templates that are refused, or that never end. */
 static void test_refused(void **state)
 {
@@ -174,6 +176,18 @@ static void test_refused(void **state)
         {"{{ 2 ** 64 }}", NEAP_ELIMIT, "64 bits"},
         {"{{ 'abcdefgh' * 100000000 }}", NEAP_ELIMIT, "bytes"},
         {"{{ [1] * 1000000000 }}", NEAP_ELIMIT, "bytes"},
+        {"{{ [1, 2, 3, 4] * 4611686018427387904 }}", NEAP_ELIMIT, "64 bits"},
+        /* work that makes nothing counts as well */
+        {LONG_TEXT "{% for i in range(99999) %}{{ s | length }}{% endfor %}", NEAP_ELIMIT, "steps"},
+        {LONG_TEXT "{% for i in range(99999) %}{{ s | trim }}{% endfor %}", NEAP_ELIMIT, "steps"},
+        {LONG_TEXT "{% for i in range(99999) %}{{ s.strip('x ') }}{% endfor %}", NEAP_ELIMIT, "steps"},
+        {LONG_TEXT "{% for i in range(99999) %}{{ s == t }}{% endfor %}", NEAP_ELIMIT, "steps"},
+        {LONG_TEXT "{% for i in range(99999) %}{{ s < t }}{% endfor %}", NEAP_ELIMIT, "steps"},
+        {LONG_TEXT "{% for i in range(99999) %}{{ s.isspace() }}{{ s is lower }}{% endfor %}", NEAP_ELIMIT, "steps"},
+        {LONG_TEXT "{% for i in range(99999) %}{{ {t: 1}[s] }}{% endfor %}", NEAP_ELIMIT, "steps"},
+        {LONG_TEXT "{{ s.rfind('x' + s[:500000]) }}", NEAP_ELIMIT, "steps"},
+        {LONG_TEXT "{{ s.strip('x' * 1000000 + ' ') }}", NEAP_ELIMIT, "steps"},
+        {LONG_TEXT "{{ s.find(s[:500000] + 'x') }}{{ none.x.y }}", NEAP_EFORMAT, "undefined"},
         {"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", NEAP_ELIMIT, "deep"},
         {"{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", NEAP_ELIMIT, ""},
         {"{% set n = namespace(x='a') %}{% for a in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}",

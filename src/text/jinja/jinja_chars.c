@@ -69,6 +69,15 @@ np_bytes np_jinja_strip(np_bytes text, const np_bytes *which, bool left, bool ri
     return text;
 }
 
+bool np_jinja_stripped(np_jinja *j, np_bytes text, const np_bytes *which, bool left, bool right, np_bytes *out)
+{
+    const uint64_t each = 1 + (which ? which->n / 16 : 0);
+    if (!np_jinja_step(j, text.n / NP_JINJA_STEP_BYTES * each))
+        return false;
+    *out = np_jinja_strip(text, which, left, right);
+    return true;
+}
+
 /* ---- case -------------------------------------------------------------------------------------- */
 
 static const struct special_case {
@@ -212,13 +221,8 @@ size_t np_jinja_search(np_bytes text, np_bytes what, size_t from)
 {
     if (what.n == 0)
         return from;
-    while (from + what.n <= text.n) {
-        const uint8_t *p = memchr(text.p + from, what.p[0], text.n - what.n - from + 1);
-        if (!p)
-            break;
-        if (memcmp(p, what.p, what.n) == 0)
-            return (size_t)(p - text.p);
-        from = (size_t)(p - text.p) + 1;
-    }
-    return SIZE_MAX;
+    if (text.n - from < what.n)
+        return SIZE_MAX;
+    const uint8_t *p = memmem(text.p + from, text.n - from, what.p, what.n);
+    return p ? (size_t)(p - text.p) : SIZE_MAX;
 }

@@ -51,7 +51,7 @@ bool np_jinja_attribute(np_jinja *j, value of, np_bytes name, value *out)
     if (of.kind == NP_JINJA_NAMESPACE) {
         if ((item = np_jinja_find_name(of.dict, name)) != NULL)
             *out = *item;
-        return true;
+        return np_jinja_find_step(j, of.dict, np_jinja_text(name));
     }
     if (of.kind == NP_JINJA_LOOP)
         return loop_attribute(j, of, name, out);
@@ -64,7 +64,7 @@ bool np_jinja_attribute(np_jinja *j, value of, np_bytes name, value *out)
     if (out->kind == NP_JINJA_UNDEFINED && of.kind == NP_JINJA_DICT &&
         (item = np_jinja_find_name(of.dict, name)) != NULL)
         *out = *item;
-    return true;
+    return of.kind != NP_JINJA_DICT || np_jinja_find_step(j, of.dict, np_jinja_text(name));
 }
 
 /* The character of a string, counted from its start or (negative) its end. */
@@ -91,6 +91,8 @@ bool np_jinja_subscript(np_jinja *j, value of, value key, value *out)
     *out = np_jinja_undefined(np_jinja_is_string(key) ? key.text : (np_bytes){0});
     if (of.kind == NP_JINJA_DICT) {
         const value *item = np_jinja_find(of.dict, key);
+        if (!np_jinja_find_step(j, of.dict, key))
+            return false;
         if (item) {
             *out = *item;
             return true;

@@ -95,8 +95,7 @@ static bool filter_trim(np_jinja *j, value self, const value *at, value *out)
         return false;
     if (some && !np_jinja_is_string(at[0]))
         return NP_JINJA_RAISE(j, "trim of a %s", np_jinja_type(at[0]));
-    out->text = np_jinja_strip(out->text, some ? &at[0].text : NULL, true, true);
-    return np_jinja_step(j, out->text.n / 64);
+    return np_jinja_stripped(j, out->text, some ? &at[0].text : NULL, true, true, &out->text);
 }
 
 static bool filter_string(np_jinja *j, value self, const value *at, value *out)
@@ -245,6 +244,8 @@ static bool filter_int(np_jinja *j, value self, const value *at, value *out)
     *out = otherwise;
     if (!np_jinja_is_string(self))
         return true;
+    if (!np_jinja_text_step(j, self.text))
+        return false;
     if (read_number(self.text, true, text) && strlen(text) < 19)
         *out = np_jinja_whole(strtoll(text, NULL, 10));
     else if (read_number(self.text, false, text))
@@ -259,6 +260,8 @@ static bool filter_float(np_jinja *j, value self, const value *at, value *out)
     if (self.kind == NP_JINJA_UNDEFINED)
         return np_jinja_undefined_fails(j, self);
     *out = given(at[0]) ? at[0] : np_jinja_real(0);
+    if (np_jinja_is_string(self) && !np_jinja_text_step(j, self.text))
+        return false;
     if (np_jinja_as_real(self, &real))
         *out = np_jinja_real(real);
     else if (np_jinja_is_string(self) && read_number(self.text, false, text))
@@ -376,7 +379,7 @@ static bool reach(np_jinja *j, value item, value path, value *out)
         const uint8_t *dot = left.n ? memchr(left.p, '.', left.n) : NULL;
         const np_bytes part = {left.p, dot ? (uint64_t)(dot - left.p) : left.n};
         more = dot != NULL;
-        left = (np_bytes){left.p + part.n + 1, more ? left.n - part.n - 1 : 0};
+        left = more ? (np_bytes){dot + 1, left.n - part.n - 1} : (np_bytes){0};
         value key = np_jinja_text(part);
         bool digits = part.n > 0 && part.n < 10;
         int64_t number = 0;

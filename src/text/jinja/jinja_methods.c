@@ -21,8 +21,7 @@ static bool strip(np_jinja *j, value self, const value *at, bool left, bool righ
     if (given(at[0]) && !need_string(j, at[0]))
         return false;
     *out = self;
-    out->text = np_jinja_strip(self.text, given(at[0]) ? &at[0].text : NULL, left, right);
-    return np_jinja_step(j, self.text.n / 64);
+    return np_jinja_stripped(j, self.text, given(at[0]) ? &at[0].text : NULL, left, right, &out->text);
 }
 
 static bool str_strip(np_jinja *j, value self, const value *at, value *out)
@@ -148,12 +147,19 @@ static bool str_split(np_jinja *j, value self, const value *at, value *out)
 }
 
 /* Where `what` begins the last time before `end`, or SIZE_MAX. */
-static size_t search_back(np_bytes text, np_bytes what, size_t end)
+static bool search_back(np_jinja *j, np_bytes text, np_bytes what, size_t end, size_t *out)
 {
-    for (size_t at = end < what.n ? 0 : end - what.n + 1; what.n <= end && at-- > 0;)
-        if (memcmp(text.p + at, what.p, what.n) == 0)
-            return at;
-    return SIZE_MAX;
+    size_t at = end < what.n ? 0 : end - what.n + 1;
+    *out = SIZE_MAX;
+    while (what.n <= end && at-- > 0) {
+        if (at % NP_JINJA_STEP_BYTES == 0 && !np_jinja_step(j, 1 + what.n))
+            return false;
+        if (memcmp(text.p + at, what.p, what.n) == 0) {
+            *out = at;
+            break;
+        }
+    }
+    return true;
 }
 
 static bool str_rsplit(np_jinja *j, value self, const value *at, value *out)
@@ -168,7 +174,11 @@ static bool str_rsplit(np_jinja *j, value self, const value *at, value *out)
     if (at[0].text.n == 0)
         return NP_JINJA_RAISE(j, "split at an empty string");
     size_t end = self.text.n, found;
-    while ((most < 0 || (int64_t)p.n < most) && (found = search_back(self.text, at[0].text, end)) != SIZE_MAX) {
+    while (most < 0 || (int64_t)p.n < most) {
+        if (!search_back(j, self.text, at[0].text, end, &found))
+            return false;
+        if (found == SIZE_MAX)
+            break;
         if (!add_part(&p, (np_bytes){self.text.p + found + at[0].text.n, end - found - at[0].text.n}))
             return false;
         end = found;
@@ -189,7 +199,7 @@ static bool str_splitlines(np_jinja *j, value self, const value *at, value *out)
     parts p;
     uint32_t code;
     const bool keep = given(at[0]) && np_jinja_truth(at[0]);
-    if (!plain_only(j, self) || !empty_parts(j, &p))
+    if (!plain_only(j, self) || !empty_parts(j, &p) || !np_jinja_text_step(j, self.text))
         return false;
     const np_bytes text = self.text;
     size_t from = 0;
@@ -220,7 +230,7 @@ static bool affix(np_jinja *j, value self, const value *at, bool end, value *out
         several = *at[0].list;
     bool yes = false;
     for (size_t i = 0; i < several.n && !yes; i++) {
-        if (!need_string(j, several.at[i]))
+        if (!need_string(j, several.at[i]) || !np_jinja_text_step(j, several.at[i].text))
             return false;
         const np_bytes what = several.at[i].text;
         yes = what.n <= self.text.n &&
@@ -275,8 +285,9 @@ static bool find(np_jinja *j, value self, const value *at, bool back, bool must,
         return false;
     if (given(at[1]) || given(at[2]))
         return np_jinja_fail(j, NEAP_EUNSUPPORTED, "find in a part");
-    const size_t found = back ? search_back(self.text, at[0].text, self.text.n)
-                              : np_jinja_search(self.text, at[0].text, 0);
+    size_t found = back ? SIZE_MAX : np_jinja_search(self.text, at[0].text, 0);
+    if (back && !search_back(j, self.text, at[0].text, self.text.n, &found))
+        return false;
     if (found == SIZE_MAX && must)
         return NP_JINJA_RAISE(j, "index: not found");
     *out = np_jinja_whole(found == SIZE_MAX ? -1 : (int64_t)np_jinja_char_count((np_bytes){self.text.p, found}));
@@ -334,7 +345,9 @@ static bool partition(np_jinja *j, value self, const value *at, bool back, value
     const np_bytes text = self.text, by = at[0].text;
     if (by.n == 0)
         return NP_JINJA_RAISE(j, "partition at an empty string");
-    const size_t found = back ? search_back(text, by, text.n) : np_jinja_search(text, by, 0);
+    size_t found = back ? SIZE_MAX : np_jinja_search(text, by, 0);
+    if (back && !search_back(j, text, by, text.n, &found))
+        return false;
     if (!np_jinja_new_list(j, 3, NP_JINJA_TUPLE, out))
         return false;
     value *three = out->list->at;
@@ -383,8 +396,11 @@ static bool str_removesuffix(np_jinja *j, value self, const value *at, value *ou
 
 static bool str_isspace(np_jinja *j, value self, const value *at, value *out)
 {
-    (void)j, (void)at;
-    *out = np_jinja_yes(self.text.n && np_jinja_strip(self.text, NULL, true, false).n == 0);
+    np_bytes rest;
+    (void)at;
+    if (!np_jinja_stripped(j, self.text, NULL, true, false, &rest))
+        return false;
+    *out = np_jinja_yes(self.text.n && rest.n == 0);
     return true;
 }
 
@@ -399,7 +415,7 @@ static bool ascii_only(np_jinja *j, np_bytes text)
 static bool all_in(np_jinja *j, value self, bool letters, bool digits, value *out)
 {
     bool yes = self.text.n > 0;
-    if (!ascii_only(j, self.text))
+    if (!np_jinja_text_step(j, self.text) || !ascii_only(j, self.text))
         return false;
     for (size_t i = 0; i < self.text.n; i++) {
         const uint8_t c = self.text.p[i], lower = c | 32;
@@ -426,15 +442,15 @@ static bool str_isalnum(np_jinja *j, value self, const value *at, value *out)
 }
 static bool str_isupper(np_jinja *j, value self, const value *at, value *out)
 {
-    (void)j, (void)at;
+    (void)at;
     *out = np_jinja_yes(np_jinja_is_case(self.text, true));
-    return true;
+    return np_jinja_text_step(j, self.text);
 }
 static bool str_islower(np_jinja *j, value self, const value *at, value *out)
 {
-    (void)j, (void)at;
+    (void)at;
     *out = np_jinja_yes(np_jinja_is_case(self.text, false));
-    return true;
+    return np_jinja_text_step(j, self.text);
 }
 
 /* The argument that {}, {0} or {name} stands for. */
@@ -499,7 +515,7 @@ static bool dict_get(np_jinja *j, value self, const value *at, value *out)
 {
     const value *item = np_jinja_find(self.dict, at[0]);
     *out = item ? *item : at[1].kind == NP_JINJA_ABSENT ? NP_JINJA_NOTHING : at[1];
-    return np_jinja_step(j, self.dict->n / 8);
+    return np_jinja_find_step(j, self.dict, at[0]);
 }
 
 static bool dict_view(np_jinja *j, value self, int which, value *out)

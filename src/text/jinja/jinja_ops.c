@@ -81,7 +81,9 @@ static bool repeat(np_jinja *j, value v, int64_t times, value *out)
         times = 0;
     if (is_sequence(v)) {
         const np_jinja_list list = *v.list;
-        if (!np_mul_size(list.n, (uint64_t)times, &n) || !np_jinja_new_list(j, n, v.form, out))
+        if (!np_mul_size(list.n, (uint64_t)times, &n))
+            return too_wide(j);
+        if (!np_jinja_new_list(j, n, v.form, out))
             return false;
         for (size_t i = 0; i < n; i++)
             out->list->at[i] = list.at[i % list.n];

@@ -149,7 +149,7 @@ static bool run_plain(np_jinja *j, test which, value v, bool *out)
         if (!np_jinja_to_string(j, v, &text))
             return false;
         *out = np_jinja_is_case(text.text, which == IS_UPPER);
-        return true;
+        return np_jinja_text_step(j, text.text);
     case IS_FILTER:
     case IS_TEST:
         if (!np_jinja_is_string(v))

@@ -77,6 +77,19 @@ value np_jinja_yes(bool yes)
     return (value){.kind = NP_JINJA_BOOL, .yes = yes};
 }
 
+bool np_jinja_text_step(np_jinja *j, np_bytes text)
+{
+    return np_jinja_step(j, text.n / NP_JINJA_STEP_BYTES);
+}
+
+bool np_jinja_find_step(np_jinja *j, const np_jinja_dict *dict, value key)
+{
+    const uint64_t each = np_jinja_is_string(key)    ? key.text.n / NP_JINJA_STEP_BYTES
+                          : key.kind == NP_JINJA_LIST ? key.list->n
+                                                      : 0;
+    return np_jinja_step(j, dict->n / 8 + dict->n * each);
+}
+
 bool np_jinja_new_list(np_jinja *j, size_t n, np_jinja_form form, value *out)
 {
     np_jinja_list *list = np_jinja_take(j, 1, sizeof *list);
@@ -109,10 +122,10 @@ bool np_jinja_copy_text(np_jinja *j, np_bytes text, value *out)
 
 bool np_jinja_taken(np_jinja *j, size_t start, value *out)
 {
-    const np_bytes text = {(const uint8_t *)j->out->data + start, j->out->length - start};
-    if (text.n == 0)
+    const size_t n = j->out->length - start;
+    if (n == 0) /* nothing may ever have been written */
         *out = np_jinja_string("");
-    else if (!np_jinja_copy_text(j, text, out))
+    else if (!np_jinja_copy_text(j, (np_bytes){(const uint8_t *)j->out->data + start, n}, out))
         return false;
     j->out->length = start;
     return true;
@@ -205,6 +218,14 @@ static bool deep(np_jinja *j, int depth)
            np_jinja_fail(j, NEAP_ELIMIT, "lists nested over %d deep", NP_JINJA_NESTING);
 }
 
+/* Steps of comparing two strings, beside the first. */
+static uint64_t compared(value a, value b)
+{
+    if (!np_jinja_is_string(a) || !np_jinja_is_string(b))
+        return 0;
+    return (a.text.n < b.text.n ? a.text.n : b.text.n) / NP_JINJA_STEP_BYTES;
+}
+
 static bool equal_lists(np_jinja *j, value a, value b, int depth, bool *out)
 {
     const bool ordered = a.form == NP_JINJA_PLAIN || a.form == NP_JINJA_TUPLE || a.form == NP_JINJA_RANGE;
@@ -225,7 +246,8 @@ static bool equal_dicts(np_jinja *j, const np_jinja_dict *a, const np_jinja_dict
     for (size_t i = 0; *out && i < a->n; i++) {
         const value *other = np_jinja_find(b, a->at[i].key);
         *out = other != NULL;
-        if (other && !equal(j, a->at[i].value, *other, depth + 1, out))
+        if (!np_jinja_find_step(j, b, a->at[i].key) ||
+            (other && !equal(j, a->at[i].value, *other, depth + 1, out)))
             return false;
     }
     return true;
@@ -258,7 +280,7 @@ static bool equal_scalars(value a, value b)
 
 static bool equal(np_jinja *j, value a, value b, int depth, bool *out)
 {
-    if (!deep(j, depth) || !np_jinja_step(j, 1))
+    if (!deep(j, depth) || !np_jinja_step(j, 1 + compared(a, b)))
         return false;
     if (a.kind == NP_JINJA_LIST && b.kind == NP_JINJA_LIST)
         return equal_lists(j, a, b, depth, out);
@@ -298,7 +320,7 @@ static bool order(np_jinja *j, value a, value b, int depth, int *out)
 {
     int64_t i, k;
     double x, y;
-    if (!deep(j, depth) || !np_jinja_step(j, 1))
+    if (!deep(j, depth) || !np_jinja_step(j, 1 + compared(a, b)))
         return false;
     if (np_jinja_as_whole(a, &i) && np_jinja_as_whole(b, &k)) {
         *out = sign(i < k, i > k);
@@ -336,7 +358,7 @@ bool np_jinja_contains(np_jinja *j, value in, value what, bool *out)
         if (what.kind == NP_JINJA_DICT || (what.kind == NP_JINJA_LIST && what.form == NP_JINJA_PLAIN))
             return NP_JINJA_RAISE(j, "a %s is no key", np_jinja_type(what));
         *out = np_jinja_find(in.dict, what) != NULL;
-        return np_jinja_step(j, in.dict->n);
+        return np_jinja_find_step(j, in.dict, what);
     }
     np_jinja_list items;
     if (!np_jinja_items(j, in, &items))
@@ -388,6 +410,8 @@ bool np_jinja_items(np_jinja *j, value v, np_jinja_list *out)
 
 bool np_jinja_length(np_jinja *j, value v, int64_t *out)
 {
+    if (np_jinja_is_string(v) && !np_jinja_text_step(j, v.text))
+        return false;
     if (np_jinja_is_string(v))
         *out = (int64_t)np_jinja_char_count(v.text);
     else if (v.kind == NP_JINJA_LIST && v.form != NP_JINJA_GENERATOR)
@@ -435,9 +459,9 @@ bool np_jinja_put(np_jinja *j, np_jinja_dict *dict, value key, value item)
     value *old = np_jinja_find(dict, key);
     if (old) {
         *old = item;
-        return true;
+        return np_jinja_find_step(j, dict, key);
     }
-    if (!np_jinja_step(j, 1 + dict->n / 8))
+    if (!np_jinja_step(j, 1) || !np_jinja_find_step(j, dict, key))
         return false;
     if (dict->n == dict->capacity) {
         const size_t more = dict->capacity ? dict->capacity * 2 : 4;

@@ -100,6 +100,10 @@ bool np_jinja_fail(np_jinja *j, neap_status status, const char *format, ...)
 
 /* Counts work; false over the limit. */
 bool np_jinja_step(np_jinja *j, uint64_t steps);
+enum { NP_JINJA_STEP_BYTES = 16 }; /* of a text that is gone through in one step */
+/* Counts going through a text, and looking for a key. */
+bool np_jinja_text_step(np_jinja *j, np_bytes text);
+bool np_jinja_find_step(np_jinja *j, const np_jinja_dict *dict, np_jinja_value key);
 /* Zeroed memory within the run's limit, or NULL. */
 void *np_jinja_take(np_jinja *j, uint64_t n, size_t element);
 
@@ -163,6 +167,8 @@ size_t np_jinja_char_count(np_bytes text);
 bool np_jinja_space(uint32_t code); /* Python's str.isspace */
 /* White space, or any of `which` if that is not NULL, off the ends. */
 np_bytes np_jinja_strip(np_bytes text, const np_bytes *which, bool left, bool right);
+/* The same, with its work counted. */
+bool np_jinja_stripped(np_jinja *j, np_bytes text, const np_bytes *which, bool left, bool right, np_bytes *out);
 typedef enum np_jinja_case {
     NP_JINJA_UPPER,
     NP_JINJA_LOWER,
