@@ -17,12 +17,13 @@ typedef struct np_bytes { /* a run of bytes inside the file; not terminated */
 
 static inline bool np_bytes_equal(np_bytes b, const char *text)
 {
-    return b.n == strlen(text) && memcmp(b.p, text, b.n) == 0;
+    return b.n == strlen(text) && (b.n == 0 || memcmp(b.p, text, b.n) == 0);
 }
 
 static inline np_reader np_reader_over(const void *data, uint64_t bytes)
 {
-    return (np_reader){data, data, (const uint8_t *)data + bytes};
+    const uint8_t *p = data ? data : (const uint8_t *)""; /* of no bytes it may be NULL */
+    return (np_reader){p, p, p + bytes};
 }
 
 static inline uint64_t np_reader_offset(const np_reader *r)

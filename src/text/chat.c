@@ -99,8 +99,8 @@ static neap_status render(neap_context *ctx, const neap_tokenizer *t, np_bytes t
     if (token_text(ctx, t, t->bos, &room)) {
         const size_t middle = room.length;
         if (token_text(ctx, t, t->eos, &room)) {
-            const np_bytes bos = {(const uint8_t *)room.data, middle};
-            const np_bytes eos = {(const uint8_t *)room.data + middle, room.length - middle};
+            const uint8_t *texts = room.data ? (const uint8_t *)room.data : (const uint8_t *)"";
+            const np_bytes bos = {texts, middle}, eos = {texts + middle, room.length - middle};
             input->bos = t->bos >= 0 ? &bos : NULL;
             input->eos = t->eos >= 0 ? &eos : NULL;
             status = np_jinja_render(ctx, text, input, out);
