@@ -1,6 +1,7 @@
 /* audio_file.c - see audio_file.h. */
 #include "cli/audio_file.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <samplerate.h>
 #include <sndfile.h>
@@ -10,6 +11,8 @@
 #include <unistd.h>
 
 #include <neap/audio.h>
+
+#include "cli/wav_chunks.h"
 
 enum { CHUNK = 4096, CHANNELS_MAX = 64, RATE_MIN = 1000, RATE_MAX = 768000 };
 
@@ -40,12 +43,25 @@ static int check_info(const cli_audio *a)
     return CLI_DONE;
 }
 
+static int check_chunks(const char *path, bool input)
+{
+    char id[5];
+    const int file = input ? STDIN_FILENO : open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    const char *why = file < 0 ? NULL : cli_wav_refused(file, id);
+    if (file >= 0 && !input)
+        close(file);
+    return why ? cli_failed("%s: a WAV file with a chunk '%s', which is not read: %s", path, id, why)
+               : CLI_DONE;
+}
+
 static int open_file(cli_audio *a)
 {
     struct stat s;
     const bool input = !strcmp(a->path, "-");
     if (!input && stat(a->path, &s) == 0 && S_ISDIR(s.st_mode))
         return cli_failed("%s: a folder, expected a file with sound", a->path);
+    if (check_chunks(a->path, input) != CLI_DONE)
+        return CLI_FAILED;
     a->file = input ? sf_open_fd(STDIN_FILENO, SFM_READ, &a->info, SF_FALSE)
                     : sf_open(a->path, SFM_READ, &a->info);
     if (!a->file) {

@@ -351,6 +351,57 @@ static void test_refused(void **state)
     snprintf(path, sizeof path, "%s/sound", folder);
 }
 
+/* ---- chunks ---------------------------------------------------------------------------------------- */
+
+/* fmt, one chunk before data, 100 samples, one chunk behind them; `id` NULL: none. */
+static void write_chunks(const char *before, const char *behind, uint32_t data_size)
+{
+    static buffer b;
+    const wav w = {S16, 1, 16000, false, -1, -1, 0, 0};
+    const char *ids[2] = {before, behind};
+    b.n = 0;
+    put_chunk(&b, "RIFF", 1000);
+    put(&b, "WAVE", 4);
+    put_format(&b, &w);
+    for (int i = 0; i < 2; i++) {
+        if (ids[i]) { /* of odd size: a byte of padding follows */
+            put_chunk(&b, ids[i], 3);
+            put(&b, "\x01\x02\x03", 4);
+        }
+        if (i == 0) {
+            put_chunk(&b, "data", data_size);
+            for (int k = 0; k < 100; k++)
+                put_number(&b, (uint16_t)(100 * k), 2);
+        }
+    }
+    write_bytes(&b, b.n);
+}
+
+static void test_chunks(void **state)
+{
+    (void)state;
+    static const char *const harmless[] = {"JUNK", "PAD ", "axml", "id3 ", "LGWV"};
+    for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++) {
+        write_chunks(harmless[i], NULL, 200);
+        assert_int_equal(read_all(777), 100);
+        write_chunks(NULL, harmless[i], 200);
+        assert_int_equal(read_all(777), 100);
+    }
+    static const char *const refused[][2] = {
+        {"plst", "a chunk 'plst', which is not read: its parts would be played in another order"},
+        {"wavl", "a chunk 'wavl'"},
+        {"slnt", "a chunk 'slnt'"},
+        {"data", "a chunk 'data', which is not read: only the first of several would be heard"}};
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        write_chunks(refused[i][0], NULL, 200);
+        must_fail(refused[i][1]);
+        write_chunks(NULL, refused[i][0], 200);
+        must_fail(refused[i][1]);
+    }
+    write_chunks(NULL, NULL, 0xFFFFFFFF); /* a stream left its length open */
+    assert_int_equal(read_all(777), 100);
+}
+
 /* libsndfile 1.2.0 keeps Vorbis's state when an Ogg file ends inside its headers. */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
@@ -392,7 +443,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wav),        cmocka_unit_test(test_rates),
         cmocka_unit_test(test_compressed), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_cut),        cmocka_unit_test(test_chunks),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
