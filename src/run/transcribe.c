@@ -23,6 +23,8 @@ typedef struct hearing {
     int64_t filled; /* samples in the window */
     int64_t start;  /* of the window, in samples from the recording's start */
     bool ended;     /* the recording ends in this window */
+    bool has_ahead; /* the sample behind the first window is here already */
+    float ahead;
     bool timestamps;
     int32_t language; /* -1: not known yet */
     char code[8];     /* of the language */
@@ -178,7 +180,8 @@ static void keep_previous(neap_transcriber *t)
     }
     const int32_t kept = t->previous_count < room - added ? t->previous_count : room - added;
     memmove(t->previous, t->previous + (t->previous_count - kept), (size_t)kept * sizeof(int32_t));
-    memcpy(t->previous + kept, w->made.ids + (w->made.count - added), (size_t)added * sizeof(int32_t));
+    memcpy(t->previous + kept, w->made.ids + (w->made.count - added),
+           (size_t)added * sizeof(int32_t));
     t->previous_count = kept + added;
 }
 
@@ -195,11 +198,19 @@ static neap_status hear(hearing *h)
     const uint64_t ticks =
         (uint64_t)(h->filled + NP_WHISPER_TICK_SAMPLES - 1) / NP_WHISPER_TICK_SAMPLES;
     t->window = (np_whisper_window){
-        .ctx = t->ctx, .tokenizer = t->tokenizer, .tokens = &t->tokens, .decoder = &t->decoder,
+        .ctx = t->ctx,
+        .tokenizer = t->tokenizer,
+        .tokens = &t->tokens,
+        .decoder = &t->decoder,
         .task = {h->language, h->options->translate, h->timestamps, (int32_t)ticks},
-        .temperature = h->options->temperature, .fallback = h->options->fallback,
-        .seed = h->options->seed, .number = (uint64_t)h->result->windows,
-        .previous = t->previous, .previous_count = t->previous_count, .text = &t->measured};
+        .temperature = h->options->temperature,
+        .fallback = h->options->fallback,
+        .seed = h->options->seed,
+        .number = (uint64_t)h->result->windows,
+        .previous = t->previous,
+        .previous_count = t->previous_count,
+        .text = &t->measured
+    };
     if (status == NEAP_OK)
         status = np_whisper_hear(&t->window);
     np_part_close(t, NP_SAY);
@@ -280,7 +291,8 @@ static neap_status window(hearing *h, int64_t *advance, bool *go_on)
         neap_status status = hear(h);
         if (status != NEAP_OK)
             return status;
-        np_whisper_segments(&t->tokens, t->window.made.ids, t->window.made.count, h->filled, &t->cut);
+        np_whisper_segments(&t->tokens, t->window.made.ids, t->window.made.count, h->filled,
+                            &t->cut);
         status = make_segments(h);
         if (status != NEAP_OK)
             return status;
@@ -298,6 +310,10 @@ static neap_status window(hearing *h, int64_t *advance, bool *go_on)
 /* Fills the window. false: the caller stops. */
 static bool fill(hearing *h)
 {
+    if (h->has_ahead && h->filled < NEAP_MEL_SAMPLES) {
+        h->t->samples[h->filled++] = h->ahead;
+        h->has_ahead = false;
+    }
     while (!h->ended && h->filled < NEAP_MEL_SAMPLES) {
         const int64_t want = NEAP_MEL_SAMPLES - h->filled;
         const int64_t n = h->options->read(h->options->user, h->t->samples + h->filled, want);
@@ -309,19 +325,32 @@ static bool fill(hearing *h)
     return true;
 }
 
+/* A full window may be all there is: whether it is, one sample more tells. false: the caller stops.
+ */
+static bool look_ahead(hearing *h)
+{
+    if (h->ended)
+        return true;
+    const int64_t n = h->options->read(h->options->user, &h->ahead, 1);
+    h->has_ahead = n == 1;
+    h->ended = n == 0;
+    return n == 0 || n == 1;
+}
+
 static neap_status run(hearing *h)
 {
+    const bool asked = h->options->timestamps != NEAP_TIMESTAMPS_AUTO;
     bool first = true, go_on = true;
     for (;;) {
         int64_t advance;
         if (np_check(h->t->ctx) != NEAP_OK)
             return NEAP_ECANCELLED;
-        if (!go_on || !fill(h)) {
+        if (!go_on || !fill(h) || (first && !asked && !look_ahead(h))) {
             h->result->stopped = true;
             return NEAP_OK;
         }
         h->result->seconds = (double)(h->start + h->filled) / NEAP_AUDIO_RATE;
-        if (first && h->options->timestamps == NEAP_TIMESTAMPS_AUTO)
+        if (first && !asked)
             h->timestamps = !h->ended && h->t->tokens.timestamps > 0;
         if (h->filled == 0 || (!first && h->ended && h->filled < REST_LEAST))
             return NEAP_OK;
@@ -366,7 +395,7 @@ static neap_status check_options(hearing *h)
 }
 
 static neap_status transcribe(neap_transcriber *t, const neap_transcribe_options *given,
-                            neap_transcribe_result *result)
+                              neap_transcribe_result *result)
 {
     neap_transcribe_options o = NEAP_TRANSCRIBE_OPTIONS_INIT;
     neap_transcribe_result r = NEAP_TRANSCRIBE_RESULT_INIT;
@@ -376,7 +405,8 @@ static neap_status transcribe(neap_transcriber *t, const neap_transcribe_options
     t->stats = (neap_handle_stats){0};
     if (status == NEAP_OK)
         status = check_options(&h);
-    np_progress_begin(&h.progress, t->ctx, "transcribe", o.length > 0 ? (uint64_t)o.length : 0, false);
+    np_progress_begin(&h.progress, t->ctx, "transcribe", o.length > 0 ? (uint64_t)o.length : 0,
+                      false);
     if (status == NEAP_OK)
         status = run(&h);
     np_progress_end(&h.progress, status);

@@ -176,11 +176,10 @@ np_whisper_choice np_whisper_next(const np_whisper_tokens *k, const float *score
     if (temperature > 0) {
         uint32_t word[2];
         np_threefry(np_random_seed(seed), (uint32_t)(step >> 32), (uint32_t)step, word);
-        id = draw(scores, n, top, 1 / (double)temperature,
-                  (double)np_random_uniform(word[0]));
+        id = draw(scores, n, top, 1 / (double)temperature, (double)np_random_uniform(word[0]));
     }
-    return (np_whisper_choice){id, (double)(scores[id] - top) -
-                                       log(sum_of_exp(scores, 0, n, top, 1))};
+    return (np_whisper_choice){id,
+                               (double)(scores[id] - top) - log(sum_of_exp(scores, 0, n, top, 1))};
 }
 
 double np_whisper_probability(const np_whisper_tokens *k, const float *scores, int32_t id)
@@ -194,6 +193,8 @@ double np_whisper_probability(const np_whisper_tokens *k, const float *scores, i
 
 /* ---- attempts ----------------------------------------------------------------------------- */
 
+static const double REPEATS_FROM = 2.4;
+
 bool np_whisper_is_silent(const np_whisper_attempt *a)
 {
     return a->no_speech > 0.6 && !(a->logprob > -1);
@@ -201,7 +202,7 @@ bool np_whisper_is_silent(const np_whisper_attempt *a)
 
 static bool repeats(const np_whisper_attempt *a)
 {
-    return a->compression > 2.4;
+    return a->compression > REPEATS_FROM;
 }
 
 bool np_whisper_is_poor(const np_whisper_attempt *a)
@@ -209,9 +210,18 @@ bool np_whisper_is_poor(const np_whisper_attempt *a)
     return !np_whisper_is_silent(a) && (repeats(a) || !(a->logprob >= -1));
 }
 
+/* How far it is beyond what is good, in nats: below the mean log-probability, above the repetition.
+ * No number is as far as can be. */
+static double excess(const np_whisper_attempt *a)
+{
+    const double unlikely = a->logprob >= -1 ? 0 : isnan(a->logprob) ? INFINITY : -1 - a->logprob;
+    return unlikely + (repeats(a) ? log(a->compression / REPEATS_FROM) : 0);
+}
+
 bool np_whisper_is_better(const np_whisper_attempt *a, const np_whisper_attempt *b)
 {
-    return repeats(a) != repeats(b) ? repeats(b) : a->logprob > b->logprob;
+    const double x = excess(a), y = excess(b);
+    return x != y ? x < y : a->logprob > b->logprob;
 }
 
 enum { MATCH_LEAST = 3, MATCH_MOST = 258, TEXT_MOST = 8192, LENGTHS = 256, CODES = LENGTHS + 32 };
@@ -288,8 +298,8 @@ double np_whisper_compression(const char *text, size_t length)
             count_literal(&d, bytes[at]);
         at += match >= MATCH_LEAST ? match : 1;
     }
-    const double own = CODE_OF_CODES + best_code(d.code, CODES) + best_code(d.distance, 32) +
-                       (double)d.extra_bits;
+    const double own =
+        CODE_OF_CODES + best_code(d.code, CODES) + best_code(d.distance, 32) + (double)d.extra_bits;
     return n / ceil((ZLIB + BLOCK + END_CODE + fmin(own, (double)d.fixed_bits)) / 8);
 }
 
@@ -297,7 +307,8 @@ double np_whisper_compression(const char *text, size_t length)
 
 /* Ids [first, end) with the timestamps around them taken off. */
 static void add_segment(const np_whisper_tokens *k, const int32_t *made, int32_t first, int32_t end,
-                        int32_t start_tick, int32_t end_tick, int32_t last_tick, np_whisper_cut *out)
+                        int32_t start_tick, int32_t end_tick, int32_t last_tick,
+                        np_whisper_cut *out)
 {
     while (first < end && is_timestamp(k, made[first]))
         first++;

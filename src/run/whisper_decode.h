@@ -89,8 +89,9 @@ typedef struct np_whisper_attempt {
 bool np_whisper_is_silent(const np_whisper_attempt *attempt);
 /* The next temperature should be tried: repetition, or the model is unsure; not if it is silent. */
 bool np_whisper_is_poor(const np_whisper_attempt *attempt);
-/* Of two poor ones: one that does not repeat itself, then the likelier. (Whisper takes the last one;
- * but where every temperature repeats itself, it is the sound that does.) */
+/* Of two: the one that is less beyond the thresholds, -1 - logprob and ln(compression / 2.4) added;
+ * then the likelier. (Whisper takes the last one, however poor. But where the sure text repeats
+ * itself and a drawn one is nonsense, it is the sound that repeats itself.) */
 bool np_whisper_is_better(const np_whisper_attempt *attempt, const np_whisper_attempt *than);
 
 /* How much text repeats itself: its bytes by those that deflate would need for the first 8 KiB of

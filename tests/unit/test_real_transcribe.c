@@ -81,6 +81,70 @@ static neap_transcribe_options options_of(void)
     return o;
 }
 
+/* A recording of `left` samples, `piece` of them at most in a call: the speech, then nothing. */
+typedef struct recording {
+    int64_t at, left;
+    int windows;
+    bool timed; /* the first window has timestamps */
+} recording;
+
+static int64_t read_recording(void *user, float *out, int64_t count)
+{
+    recording *r = user;
+    const int64_t n = count < r->left ? count : r->left;
+    for (int64_t i = 0; i < n; i++, r->at++)
+        out[i] = r->at < sound_count ? sound[r->at] : 0;
+    r->left -= n;
+    return n;
+}
+
+static bool on_recording(void *user, const neap_speech_window *w)
+{
+    recording *r = user;
+    for (int64_t i = 0; r->windows == 0 && i < w->n_ids; i++)
+        r->timed |= w->ids[i] >= 50364;
+    r->windows++;
+    return true;
+}
+
+/* Up to 30 s, 480,000 samples, no timestamps are needed; every sample is heard once. */
+static void test_exactly_one_window(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t samples, length;
+        neap_timestamps timestamps;
+        bool timed;
+    } rows[] = {{479999, 0, NEAP_TIMESTAMPS_AUTO, false},
+                {480000, 0, NEAP_TIMESTAMPS_AUTO, false},
+                {480000, 480000, NEAP_TIMESTAMPS_AUTO, false},
+                {480001, 0, NEAP_TIMESTAMPS_AUTO, true},
+                {480000, 0, NEAP_TIMESTAMPS_ON, true},
+                {480001, 0, NEAP_TIMESTAMPS_OFF, false},
+                {960000, 960000, NEAP_TIMESTAMPS_AUTO, true}};
+    neap_context *ctx = new_context(0);
+    neap_transcriber *t;
+    assert_int_equal(neap_transcriber_open(ctx, folder, NULL, &t), NEAP_OK);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        recording r = {.left = rows[i].samples};
+        neap_transcribe_result result = NEAP_TRANSCRIBE_RESULT_INIT;
+        neap_transcribe_options o = options_of();
+        o.read = read_recording;
+        o.on_window = on_recording;
+        o.user = &r;
+        o.timestamps = rows[i].timestamps;
+        o.length = rows[i].length;
+        assert_int_equal(neap_transcribe(t, &o, &result), NEAP_OK);
+        assert_int_equal(r.timed, rows[i].timed);
+        assert_false(result.stopped);
+        assert_int_equal(r.left, 0);
+        assert_true(result.seconds == (double)rows[i].samples / NEAP_AUDIO_RATE);
+        assert_int_equal(r.windows > 1, rows[i].samples > 960000 - 1);
+    }
+    neap_transcriber_close(t);
+    neap_context_free(ctx);
+}
+
 static void test_options(void **state)
 {
     (void)state;
@@ -220,6 +284,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_options),
+        cmocka_unit_test(test_exactly_one_window),
         cmocka_unit_test(test_failing_allocations),
         cmocka_unit_test(test_suppressed),
     };

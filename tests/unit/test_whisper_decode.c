@@ -278,6 +278,18 @@ static void test_better_attempts(void **state)
     assert_true(np_whisper_is_better(&sure, &unsure));
     assert_true(np_whisper_is_better(&loop, &longer_loop));
     assert_false(np_whisper_is_better(&sure, &sure));
+    /* one sentence twelve times: ln(9 / 2.4) = 1.3 beyond repetition; nonsense: 4.57 - 1 = 3.6 nats */
+    const np_whisper_attempt said = {-0.13, 9, 0}, nonsense = {-4.57, 1.2, 0},
+                             both = {-4.57, 2.5, 0}, never = {-INFINITY, 1, 0}, none = {NAN, 1, 0},
+                             good = {-0.9, 2.4, 0}, better = {-0.5, 2.3, 0};
+    assert_true(np_whisper_is_better(&said, &nonsense));
+    assert_false(np_whisper_is_better(&nonsense, &said));
+    assert_true(np_whisper_is_better(&nonsense, &both));
+    assert_true(np_whisper_is_better(&both, &never));
+    assert_true(np_whisper_is_better(&longer_loop, &none));
+    assert_false(np_whisper_is_better(&none, &longer_loop));
+    assert_true(np_whisper_is_better(&good, &said));
+    assert_true(np_whisper_is_better(&better, &good)); /* neither is poor: the likelier */
 }
 
 /* zlib's figures are from Python: len(text) / len(zlib.compress(text)). Ours does not look for the

@@ -133,6 +133,7 @@ typedef struct fake {
     float sure;     /* how far the script's token is above the others */
     float no_speech;
     bool broken;
+    int attempts, sure_attempts; /* so far; from here on all tokens are alike (0: never) */
     int fed_count;
     int32_t fed[FED_MAX], at[FED_MAX];
     float scores[VOCABULARY];
@@ -151,6 +152,9 @@ static neap_status fake_feed(void *model, int32_t id, int32_t position)
     const int32_t next = position + 1 - f->prompt;
     if (next >= 0)
         f->scores[f->script[next]] = f->broken ? NAN : f->sure;
+    f->attempts += next == 0;
+    if (f->sure_attempts && f->attempts > f->sure_attempts)
+        memset(f->scores, 0, sizeof f->scores);
     return NEAP_OK;
 }
 
@@ -217,6 +221,29 @@ static void test_repetition(void **state)
     assert_int_equal(np_whisper_hear(&window), NEAP_OK);
     assert_true(window.made.temperature == 0.5f);
     assert_int_equal(window.new_steps, 4 * (POSITIONS - 5));
+}
+
+/* What is drawn from 8 tokens that are alike, ln 8 = 2.1 nats each, is 1.1 beyond the threshold;
+ * 14 times " you" repeats itself 4 times over (56 bytes, zlib: 14), ln(4 / 2.4) = 0.5 beyond. */
+static void test_nonsense_loses(void **state)
+{
+    (void)state;
+    int32_t script[POSITIONS];
+    for (int i = 0; i < POSITIONS; i++)
+        script[i] = 2;
+    decoder.positions = 4 + 14;
+    for (uint64_t seed = 0; seed < 20; seed++)
+        for (int sure = 1; sure < 7; sure++) { /* the last attempt, the last two, ... all but one */
+            prepare(script, 4, 60);
+            model.sure_attempts = sure;
+            window.seed = seed;
+            assert_int_equal(np_whisper_hear(&window), NEAP_OK);
+            assert_int_equal(model.attempts, 6);
+            assert_int_equal(window.made.count, 14);
+            assert_memory_equal(window.made.ids, script, 14 * sizeof *script);
+            assert_true(window.made.temperature == 0);
+        }
+    decoder.positions = POSITIONS;
 }
 
 static void test_silence(void **state)
@@ -309,6 +336,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tokens),     cmocka_unit_test(test_other_vocabularies),
         cmocka_unit_test(test_greedy),     cmocka_unit_test(test_repetition),
+        cmocka_unit_test(test_nonsense_loses),
         cmocka_unit_test(test_silence),    cmocka_unit_test(test_draws_repeat),
         cmocka_unit_test(test_previous_text), cmocka_unit_test(test_faults),
     };
