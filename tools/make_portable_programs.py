@@ -381,6 +381,9 @@ def scatters(w):
     for mode, each in ((0, rand(9)), (0, None), (1, None)):
         w.add("_embedding_bag_forward_only.out", weight, index, offsets, False, mode, False, each, False, -1, keep=1)
     w.add("_embedding_bag_forward_only.out", weight, index, torch.tensor([0, 3, 9]), False, 1, False, None, True, 2, keep=1)
+    for mode, each in ((0, rand(9)), (0, None), (1, None)):  # what nn.EmbeddingBag is exported to
+        w.add("_embedding_bag.out", weight, index, offsets, False, mode, False, each, False, -1, keep=1)
+    w.add("_embedding_bag.out", weight, index, torch.tensor([0, 3, 9]), False, 1, False, None, True, 2, keep=1)
 
 
 def products(w, dtype=torch.float32):
