@@ -45,8 +45,9 @@ static void measure(const char *name, neap_context *ctx, call run, void *user)
         interrupter in;
         interrupter_start(&in, ctx, draw(&seed) * whole_cpu * 0.98);
         const neap_status status = run(user);
-        const double took = seconds_of(CLOCK_MONOTONIC) - in.asked_wall;
+        const double end = seconds_of(CLOCK_MONOTONIC);
         interrupter_stop(&in);
+        const double took = end - in.asked_wall;
         neap_context_withdraw_interrupt(ctx);
         if (status == NEAP_OK)
             continue;
