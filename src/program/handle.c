@@ -36,7 +36,7 @@ static neap_status check_call(neap_handle *h, const np_pte_instruction *in, cons
 static neap_status check_operators(const neap_handle *h)
 {
     const np_pte_method *m = h->method;
-    char text[400] = "";
+    char text[640] = "";
     size_t n = 0, more = 0;
     for (uint32_t i = 0; i < m->n_operators; i++) {
         const np_pte_operator *op = &m->operators[i];

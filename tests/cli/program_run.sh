@@ -85,6 +85,29 @@ must 0 run $pte/th03_flat9.pte -q -i "$w/flat.npy" --option eval_threshold_bytes
 refused 2 'neap: --option x: expected KEY=VALUE' run $pte/th03_flat9.pte --option x
 refused 2 'neap: --option =1: expected KEY=VALUE' run $pte/th03_flat9.pte --option =1
 
+# Operators that no row knows: all of them in one message, each marked by info.
+PYTHONPATH=tools python3 -B - "$w/unknown.pte" <<'END'
+import sys
+from pte_writer import Program
+p = Program()
+m = p.method("forward")
+x, y = m.tensor("f32", [4]), m.tensor("f32", [4])
+m.inputs.append(x)
+m.outputs.append(y)
+for name, overload in (("mine::first", "out"), ("aten::abs", "out"), ("mine::second", ""), ("aten::abs", "nothing"),
+                       ("mine::first", "out"), ("aten::an_operator_with_quite_a_long_name", "Tensor_Scalar_out"),
+                       ("quantized_decomposed::one_more_of_a_long_name", "Tensor_out")):
+    m.kernel(name, overload, [x, y, y])
+p.write(sys.argv[1])
+END
+names='mine::first.out (unknown), mine::second (unknown), aten::abs.nothing (unknown), aten::an_operator_with_quite_a_long_name.Tensor_Scalar_out (unknown), quantized_decomposed::one_more_of_a_long_name.Tensor_out (unknown)'
+refused 1 "neap: $w/unknown.pte: method forward: operators outside the delegates that do not run here: $names" run "$w/unknown.pte"
+must 0 info "$w/unknown.pte"
+[ "$(grep -c 'does not run: ' "$w/out")" = 5 ] || fault "info marks $(grep 'does not run' "$w/out")"
+for name in mine::first.out mine::second aten::abs.nothing; do
+    grep -qx "  does not run: $name (unknown)" "$w/out" || fault "info does not mark $name"
+done
+
 # What is refused: the command line is 2, files and values 1.
 refused 2 'neap: PROGRAM.pte is missing' run
 refused 2 "neap: -o $w/x.npy: the same file as -i" run $pte/two_inputs.pte -i "$w/x.npy" -i "$w/y.npy" -o "$w/x.npy"
