@@ -21,7 +21,7 @@ static const double BOUND = 0.2 * 20;
 #else
 static const double BOUND = 0.2;
 #endif
-#ifdef __SANITIZE_THREAD__ /* a call takes a hundred times as long, and each is watched in full */
+#ifdef __SANITIZE_THREAD__ /* a call takes over a second */
 enum { THREADS = 2, MOMENTS = 10 };
 #else
 enum { THREADS = 2, MOMENTS = 50 };
