@@ -61,9 +61,11 @@ NEAP_API neap_array *neap_mul(neap_array *a, neap_array *b);
 NEAP_API neap_array *neap_div(neap_array *a, neap_array *b);     /* true division: floats */
 /* Integers: exact, wraps, 0 for a negative exponent. */
 NEAP_API neap_array *neap_pow(neap_array *a, neap_array *b);
-/* floor(a / b). Integers as in Python, but x // 0 = 0. */
+/* Integers: floor(a / b) as in Python, but x // 0 = 0. Floats: the floor of the quotient after it was rounded
+ * to the dtype, as MLX has it: 1.0f // 0.1f = 10, where NumPy, which takes the exact quotient, has 9. */
 NEAP_API neap_array *neap_floor_divide(neap_array *a, neap_array *b);
-/* a - b floor(a / b), exactly: it has b's sign. Floats as numpy.mod; integers mod 0 = 0. */
+/* a - b q with the exact q = floor(a / b), so not that of neap_floor_divide where a quotient rounds up to a
+ * whole number: it has b's sign. Floats as numpy.mod; integers mod 0 = 0. */
 NEAP_API neap_array *neap_remainder(neap_array *a, neap_array *b);
 NEAP_API neap_array *neap_arctan2(neap_array *a, neap_array *b);   /* the angle of (b, a) */
 NEAP_API neap_array *neap_logaddexp(neap_array *a, neap_array *b); /* log(e^a + e^b) */
@@ -98,7 +100,8 @@ NEAP_API neap_array *neap_cast(neap_array *x, neap_dtype dtype);
 enum { NEAP_KEEPDIMS = 1 };
 /* Over one axis. Sums of integers and bool are i64; of 16-bit floats f32 inside. */
 NEAP_API neap_array *neap_sum(neap_array *x, int axis, unsigned flags);
-NEAP_API neap_array *neap_mean(neap_array *x, int axis, unsigned flags); /* integers as f32 */
+NEAP_API neap_array *neap_mean(neap_array *x, int axis, unsigned flags); /* integers are cast to f32
+                                      first, so are exact below 2^24 */
 /* NEAP_ESHAPE over an axis of extent 0, unless the result is empty. */
 NEAP_API neap_array *neap_max(neap_array *x, int axis, unsigned flags);
 NEAP_API neap_array *neap_min(neap_array *x, int axis, unsigned flags);
@@ -361,9 +364,11 @@ NEAP_API neap_array *neap_full(int rank, const int64_t *shape, double value, nea
 NEAP_API neap_array *neap_random_key(uint64_t seed);
 /* Random words of `width` bytes: u8, i16 (16 bits without a meaning) or u32. */
 NEAP_API neap_array *neap_random_bits(neap_array *key, int rank, const int64_t *shape, int width);
+/* f32 from low to high, which are finite; any two, also in falling order. */
 NEAP_API neap_array *neap_random_uniform(neap_array *key, int rank, const int64_t *shape, float low,
                                          float high);
-/* i32 indices drawn by softmax(logits) along the last axis. */
+/* i32 indices drawn by softmax(logits) along the last axis. Evaluation is NEAP_EINVAL, naming the row, where
+ * a logit is NaN or all of a row are -inf. */
 NEAP_API neap_array *neap_random_categorical(neap_array *key, neap_array *logits);
 
 /* ---- order ---------------------------------------------------------------------------------- */

@@ -145,6 +145,7 @@ typedef struct np_uniform_job {
     float *out;
     int64_t n;
     float low, range;
+    float scale; /* 1, or 2 where the range itself has no float: then it and `low` are halves */
 } np_uniform_job;
 
 static void uniform_lane(void *arg, int lane, int lanes)
@@ -154,7 +155,7 @@ static void uniform_lane(void *arg, int lane, int lanes)
     np_share(job->n, 64, lane, lanes, &begin, &end);
     for (; begin < end && !np_stop_at(begin); begin++) {
         float u = np_random_uniform(np_random_word(job->key, (uint64_t)begin, (uint64_t)job->n));
-        job->out[begin] = job->range * u + job->low;
+        job->out[begin] = (job->range * u + job->low) * job->scale;
     }
 }
 
@@ -162,7 +163,12 @@ static neap_status uniform_run(const np_call *c)
 {
     const np_uniform_attr *attr = c->attr;
     np_uniform_job job = {load_key(c->in[0]), (float *)(void *)c->out->data,
-                          np_size(c->out->rank, c->out->shape), attr->low, attr->high - attr->low};
+                          np_size(c->out->rank, c->out->shape), attr->low, attr->high - attr->low, 1};
+    if (isinf(job.range)) {
+        job.low = attr->low / 2;
+        job.range = attr->high / 2 - attr->low / 2;
+        job.scale = 2;
+    }
     if (job.n >= NP_PARALLEL_ELEMENTS / 8)
         np_pool_run(c->pool, uniform_lane, &job);
     else
@@ -192,6 +198,9 @@ neap_array *neap_random_uniform(neap_array *key, int rank, const int64_t *shape,
             "random_uniform", 1, &key, NEAP_ESHAPE,
             "%d dimensions, at most %d; extents must be 0 or more, at most 2^62 in all", rank,
             NEAP_MAX_RANK);
+    if (!isfinite(low) || !isfinite(high))
+        return np_refuse("random_uniform", 1, &key, NEAP_EINVAL, "from %g to %g, expected finite bounds",
+                         (double)low, (double)high);
     for (int d = 0; d < rank; d++)
         attr.shape[d] = shape[d];
     attr.rank = rank;
@@ -219,7 +228,7 @@ typedef struct np_categorical_job {
 
 enum { GUMBEL_TILE = 512 };
 
-/* The first largest of logits + noise; a NaN counts as the largest, as in argmax. */
+/* The first largest of logits + noise; -1 where a logit is NaN or all are -inf: nothing can be drawn. */
 static int32_t draw(const np_categorical_job *job, int64_t row, const float *logits)
 {
     const np_kernels *k = job->c->ctx->kernels;
@@ -242,7 +251,7 @@ static int32_t draw(const np_categorical_job *job, int64_t row, const float *log
             }
         }
     }
-    return (int32_t)at;
+    return isnan(best) || best == -INFINITY ? -1 : (int32_t)at;
 }
 
 static void categorical_lane(void *arg, int lane, int lanes)
@@ -271,6 +280,12 @@ static neap_status categorical_run(const np_call *c)
         np_pool_run(c->pool, categorical_lane, &job);
     else
         categorical_lane(&job, 0, 1);
+    const int32_t *out = (const int32_t *)(const void *)c->out->data;
+    for (int64_t r = 0; r < job.rows && !np_stop(); r++)
+        if (out[r] < 0)
+            return np_fail(c->ctx, NEAP_EINVAL,
+                           "row %lld of the logits has a NaN or nothing above -inf: no index can be drawn",
+                           (long long)r);
     return NEAP_OK;
 }
 
