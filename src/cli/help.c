@@ -23,7 +23,8 @@ void cli_help_commands(FILE *file)
         fprintf(file, "  %-10s %s\n", c->name, c->text);
     fputs("\n`neap help COMMAND` lists the options of a command; `neap --version` tells the version.\n"
           "`neap help --man` writes the manual page, `neap help --completion bash` completions.\n"
-          "Exit status: 0 done, 1 the work failed, 2 the command line is wrong, 130 interrupted.\n",
+          "Exit status: 0 done, 1 the work failed, 2 the command line is wrong, 130 interrupted\n"
+          "(a second Ctrl-C ends at once).\n",
           file);
 }
 

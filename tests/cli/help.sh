@@ -16,7 +16,8 @@ Runs tensor programs inside a byte budget and tells beforehand what they need.
 
 `neap help COMMAND` lists the options of a command; `neap --version` tells the version.
 `neap help --man` writes the manual page, `neap help --completion bash` completions.
-Exit status: 0 done, 1 the work failed, 2 the command line is wrong, 130 interrupted.
+Exit status: 0 done, 1 the work failed, 2 the command line is wrong, 130 interrupted
+(a second Ctrl-C ends at once).
 END
 for word in --help -h help; do
     must 0 $word && same_files "neap $word" "$work/out" "$work/help"
