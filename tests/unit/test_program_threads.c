@@ -1,11 +1,12 @@
-/* test_program_threads.c - four handles of one program on four threads, and programs that each thread
- * opens itself: exact results in every run. */
+/* test_program_threads.c - four handles of one program on four threads, and programs that each
+ * thread opens itself: exact results in every run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
 #include <pthread.h>
 
+#include "interrupt_moments.h"
 #include "unit/program_cases.h"
 
 enum { THREADS = 4, RUNS = 10 };
@@ -110,8 +111,8 @@ static void shared_program(const char *name, int threads)
     neap_context_free(ctx);
 }
 
-static const char *const names[] = {"th01_flat8", "decode", "th11_scan_t0", "nested_scan_if_scan",
-                                    "two_methods", "copy_", "th15_init9"};
+static const char *const names[] = {"th01_flat8",  "decode", "th11_scan_t0", "nested_scan_if_scan",
+                                    "two_methods", "copy_",  "th15_init9"};
 enum { NAMES = sizeof names / sizeof *names };
 
 static void test_handles_of_one_program(void **state)
@@ -120,6 +121,48 @@ static void test_handles_of_one_program(void **state)
     for (int i = 0; i < NAMES; i++)
         shared_program(names[i], 1);
     shared_program("th08_scan", 2);
+}
+
+/* An execution that is interrupted, before its first step or somewhere within it: after a reset the
+ * handle gives what it gives when it is never interrupted. */
+static void test_interrupted(void **state)
+{
+    (void)state;
+    uint64_t seed = 3;
+    for (int n = 0; n < NAMES; n++) {
+        neap_context *ctx = new_context(NULL, 2);
+        neap_program *p;
+        worker w = {.c = find_case(names[n])};
+        assert_int_equal(open_program(ctx, names[n], &p), NEAP_OK);
+        assert_int_equal(
+            neap_handle_open(p, neap_program_find_method(p, w.c->method), NULL, &w.handle),
+            NEAP_OK);
+        neap_context *own = neap_handle_context(w.handle);
+        for (int k = 0; k < w.c->n_calls; k++) {
+            const case_call *call = &w.c->calls[k];
+            neap_value out[MOST_VALUES] = {{0}};
+            if (*call->status)
+                continue;
+            neap_context_interrupt(k % 2 ? ctx : own);
+            assert_int_equal(neap_handle_execute(w.handle, call->n_in, call->in, call->n_out, out),
+                             NEAP_ECANCELLED);
+            assert_non_null(strstr(neap_context_error(own), "interrupted"));
+            neap_context_withdraw_interrupt(ctx); /* its parent's, who runs nothing */
+            interrupter in;
+            interrupter_start(&in, own, draw(&seed) * 1e-3);
+            const neap_status status =
+                neap_handle_execute(w.handle, call->n_in, call->in, call->n_out, out);
+            interrupter_stop(&in);
+            neap_context_withdraw_interrupt(own);
+            assert_true(status == NEAP_OK || status == NEAP_ECANCELLED);
+            assert_int_equal(neap_handle_reset(w.handle), NEAP_OK);
+            if (!run_once(&w, w.handle))
+                fail_msg("%s, interrupted in call %d: %s", names[n], k + 1, w.wrong);
+        }
+        neap_handle_close(w.handle);
+        neap_program_close(p);
+        neap_context_free(ctx);
+    }
 }
 
 static void test_programs_of_each_thread(void **state)
@@ -144,6 +187,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_handles_of_one_program),
         cmocka_unit_test(test_programs_of_each_thread),
+        cmocka_unit_test(test_interrupted),
     };
     return cmocka_run_group_tests(tests, read_cases, free_cases);
 }
