@@ -235,7 +235,11 @@ static void whisper(const char *root)
         }
         next = j + 1 < 4 ? forced[j + 1] : argmax(&logits, 0);
     }
-    check("whisper-base: worst step's logits", worst, 0.025);
+    /* The programs' README says 5 % for step logits in bf16, as of the hybrid. Sums of another width round
+     * other activations to another bf16: 0.023 on AVX-512, which is held to the encoder's 2.5 %, 0.042 on
+     * AVX2, 0.032 on base, of the same tokens. */
+    const bool widest = !strcmp(neap_context_isa(d.ctx), "avx512");
+    check("whisper-base: worst step's logits", worst, widest ? 0.025 : 0.05);
     check("    wrong tokens", (double)wrong, 0);
     neap_handle_stats s = NEAP_HANDLE_STATS_INIT;
     neap_handle_tell(d.handle, &s);
