@@ -266,7 +266,9 @@ static neap_status plan_everything(void *user, neap_execution_plan *plan)
     return e->status == CLI_DONE ? NEAP_OK : NEAP_ENOMEM;
 }
 
-static int fit(cli_program *p, uint64_t limit, int calls, cli_plan_call plan, void *user)
+/* `whose` NULL: the limit is of --memory. */
+static int fit(cli_program *p, uint64_t limit, const char *whose, int calls, cli_plan_call plan,
+               void *user)
 {
     everything e = {p, calls, plan, user, CLI_DONE};
     neap_execution_plan all = NEAP_EXECUTION_PLAN_INIT;
@@ -275,9 +277,12 @@ static int fit(cli_program *p, uint64_t limit, int calls, cli_plan_call plan, vo
     const neap_status status = neap_handle_fit(p->handle, limit, plan_everything, &e, &all);
     p->plan.least_bytes = all.least_bytes;
     p->plan_budget = all.plan_budget;
-    return e.status != CLI_DONE || status == NEAP_OK
-               ? e.status
-               : cli_context_failed(neap_handle_context(p->handle));
+    if (e.status != CLI_DONE || status == NEAP_OK)
+        return e.status;
+    if (!whose)
+        return cli_context_failed(neap_handle_context(p->handle));
+    return cli_failed("%s; it is %s of this machine",
+                      neap_context_error(neap_handle_context(p->handle)), whose);
 }
 
 static bool over_limit(const cli_program *p)
@@ -290,7 +295,7 @@ int cli_program_least(cli_program *p, int calls, cli_plan_call plan, void *user)
     if (over_limit(p))
         return CLI_DONE;
     cli_plan_facts facts = p->plan; /* as they are where nobody asks for the least */
-    const int status = fit(p, 0, calls, plan, user);
+    const int status = fit(p, 0, NULL, calls, plan, user);
     facts.least_bytes = p->plan.least_bytes;
     p->plan = facts;
     p->stats.planned_peak_bytes = facts.planned_peak_bytes;
@@ -299,14 +304,14 @@ int cli_program_least(cli_program *p, int calls, cli_plan_call plan, void *user)
 
 int cli_program_limit(cli_program *p, int calls, cli_plan_call plan, void *user)
 {
-    const char *whose;
+    const char *whose = NULL;
     if (!p->plan.memory_limit)
         p->plan.memory_limit =
             cli_machine_budget(p->plan.planned_peak_bytes, p->settings->quiet, &whose);
     if (!p->plan.memory_limit)
         return CLI_DONE;
     if (over_limit(p)) {
-        const int status = fit(p, p->plan.memory_limit, calls, plan, user);
+        const int status = fit(p, p->plan.memory_limit, whose, calls, plan, user);
         if (status != CLI_DONE)
             return status;
     }

@@ -20,4 +20,12 @@ NEAP_MACHINE_ROOT=$machines/full must 1 "${words[@]}" -q && {
     [ "$(wc -l <"$work/err")" -eq 1 ] || fault "-q: more than the error"
 }
 must 2 "${words[@]}" --memory nothing
+# programs likewise: the refusal names whose limit it is, and --memory's own is not said to be the machine's
+program=(plan run tests/golden/programs/v_addmm_vector/model.pte --threads 1)
+NEAP_MACHINE_ROOT=$machines/large must 0 "${program[@]}" && cp "$work/out" "$work/large"
+NEAP_MACHINE_ROOT=$machines/full must 1 "${program[@]}" && {
+    grep -q '^neap: .*the limit of a control group of this machine' "$work/err" || fault "a program's refusal does not say whose limit"
+}
+NEAP_MACHINE_ROOT=$machines/full must 0 "${program[@]}" --memory none
+NEAP_MACHINE_ROOT=$machines/full must 1 "${program[@]}" --memory 1000 && grep -q 'of this machine' "$work/err" && fault "--memory is said to be the machine's"
 exit $((faults > 0))
