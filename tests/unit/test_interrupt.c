@@ -23,6 +23,8 @@ static const double BOUND = 0.2;
 #endif
 #ifdef __SANITIZE_THREAD__ /* a call takes over a second */
 enum { THREADS = 2, MOMENTS = 4 };
+#elif defined(__SANITIZE_ADDRESS__)
+enum { THREADS = 2, MOMENTS = 10 };
 #else
 enum { THREADS = 2, MOMENTS = 50 };
 #endif
