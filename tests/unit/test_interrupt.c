@@ -619,6 +619,7 @@ typedef struct told {
     char what[16];
     uint64_t done, total;
     int calls;
+    bool loaded; /* a load was told to its end; with kernels that pack nothing it has no total */
     neap_context *interrupt;
     pthread_t thread;
 } told;
@@ -637,6 +638,7 @@ static void listen(void *user, const neap_progress *p)
     assert_true(!p->total || p->done <= p->total);
     t->done = p->done;
     t->total = p->total;
+    t->loaded |= !strcmp(p->what, "load") && p->done == p->total;
     if (t->interrupt)
         neap_context_interrupt(t->interrupt);
 }
@@ -650,9 +652,9 @@ static void test_progress(void **state)
     k.ctx = new_context(parent); /* children tell their parent's function */
     neap_context_set_progress(parent, listen, &t);
     assert_int_equal(open_model(&k), NEAP_OK);
-    assert_string_equal(t.what, "load");
-    assert_true(t.total > 0 && t.done == t.total);
+    assert_true(t.loaded);
     t.calls = 0;
+    *t.what = '\0';
     assert_int_equal(neap_session_prefill(k.session, prompt, 600), NEAP_OK);
     assert_string_equal(t.what, "prefill");
     assert_true(t.done == 600 && t.total == 600 && t.calls >= 2);
