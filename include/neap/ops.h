@@ -101,7 +101,7 @@ enum { NEAP_KEEPDIMS = 1 };
 /* Over one axis. Sums of integers and bool are i64; of 16-bit floats f32 inside. */
 NEAP_API neap_array *neap_sum(neap_array *x, int axis, unsigned flags);
 NEAP_API neap_array *neap_mean(neap_array *x, int axis, unsigned flags); /* integers are cast to f32
-                                      first, so are exact below 2^24 */
+                                      first, and summed in f32 */
 /* NEAP_ESHAPE over an axis of extent 0, unless the result is empty. */
 NEAP_API neap_array *neap_max(neap_array *x, int axis, unsigned flags);
 NEAP_API neap_array *neap_min(neap_array *x, int axis, unsigned flags);
